@@ -21,7 +21,6 @@ def _setting(
     least: int = 0,
     most: int = 0,
     choices: tuple[str, ...] = (),
-    may_be_empty: bool = False,
 ) -> Any:
     return field(
         default=default,
@@ -30,7 +29,6 @@ def _setting(
             "least": least,
             "most": most,
             "choices": choices,
-            "may_be_empty": may_be_empty,
         },
     )
 
@@ -44,9 +42,7 @@ class Settings:
         "where everything is kept; sqlite:///FILE or postgresql://USER:PASSWORD@HOST/NAME",
     )
     read_database: str = _setting(
-        "",
-        "a PostgreSQL replica that reading operations read from; empty for the database itself",
-        may_be_empty=True,
+        "", "a PostgreSQL replica that reading operations read from; empty for the database itself"
     )
     read_lag_s: int = _setting(
         5, "a replica that is further behind is not read from", least=1, most=3600
@@ -55,9 +51,7 @@ class Settings:
         10, "connections of each worker to PostgreSQL", least=1, most=1000
     )
     key_file: str = _setting(
-        "",
-        "the keys that encrypt personal data; empty means beside the database, as FILE.keys",
-        may_be_empty=True,
+        "", "the keys that encrypt personal data; empty means beside the database, as FILE.keys"
     )
     mcp: str = _setting(
         "off",
@@ -68,19 +62,14 @@ class Settings:
     port: int = _setting(8080, "the port to listen on", least=1, most=65_535)
     workers: int = _setting(1, "how many processes serve", least=1, most=256)
     public_url: str = _setting(
-        "",
-        "the address under which owners reach this gateway; empty for http://host:port",
-        may_be_empty=True,
+        "", "the address under which owners reach this gateway; empty for http://host:port"
     )
     trusted_proxies: str = _setting(
         "",
         "addresses or networks of reverse proxies whose X-Forwarded-For is believed, with commas",
-        may_be_empty=True,
     )
     secret_file: str = _setting(
-        "",
-        "what links and sign-ins are signed with; empty for DATABASE.secret, made on first use",
-        may_be_empty=True,
+        "", "what links and sign-ins are signed with; empty for DATABASE.secret, made on first use"
     )
     consent_link_minutes: int = _setting(
         60, "how long the link of an answer 302 can be opened", least=1, most=52_560_000
@@ -139,7 +128,6 @@ class Settings:
         "",
         "hosts, separated by commas, that webhooks, and carriers connected on a page, may have "
         "although they are internal",
-        may_be_empty=True,
     )
     push_max_bytes: int = _setting(8_388_608, "a larger push is refused", least=1024, most=2**30)
     header_max_bytes: int = _setting(

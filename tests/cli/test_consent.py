@@ -130,7 +130,7 @@ MATERIAL = {
     "nick": "青禾",
     "shop_title": "青禾生活",
     "promotion_url": "https://a.example/c",
-    "benefits": [{"start_ms": 1, "end_ms": 2, "condition": 9900, "discount": 1000}],
+    "benefits": [{"start_ms": 0, "end_ms": 2_000_000_000_000, "condition": 9900, "discount": 1000}],
     "items": [{"item_id": 5, "url": "https://a.example/i"}],
 }
 WRONG_MATERIAL = (
@@ -140,6 +140,10 @@ WRONG_MATERIAL = (
     # In seconds.
     ({"display_start_ms": 1_768_435_200}, "display_start_ms: it is before the year 2000"),
     ({"display_end_ms": 1_768_435_200}, "display_end_ms: it is before the year 2000"),
+    (
+        {"benefits": [{"start_ms": 0, "end_ms": 1_768_435_200, "condition": 1, "discount": 1}]},
+        "benefits[0].end_ms: it is before the year 2000",
+    ),
     ({"promotion_url": "javascript:alert(1)"}, "promotion_url"),
     ({"promotion_url": "https://a.example/?pid=mm_1_1_1"}, "pid"),
     ({"nick": None}, "nick"),

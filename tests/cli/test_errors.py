@@ -12,7 +12,9 @@ import apsw
 import pytest
 
 from tests.cli.conftest import Answer, Command
+from tests.support.engines import Engine
 from tests.support.late_answers import LateAnswers
+from tests.support.postgresql import new_database, run_on
 from tests.support.stores import Store
 from tollway.__main__ import main
 from tollway.store.open import open_database
@@ -152,6 +154,27 @@ def test_another_schema_is_refused(tollway: Command, ledger_store: Store, workpl
     ledger_store.run("UPDATE schema_floor SET revision = '9999'")
     for command in ("account list", "migrate"):
         assert_one_sentence(tollway(*command.split()), 1, "newer Tollway")
+
+
+def _run_on_file(path: Path, statement: str) -> list[tuple[object, ...]]:
+    return apsw.Connection(str(path)).execute(statement).fetchall()
+
+
+# The first is a name that Tollway uses too.
+@pytest.mark.parametrize("theirs", ["account", "blog_post"])
+def test_nothing_is_made_in_the_database_of_another_program(
+    tollway: Command, workplace: Path, engine: Engine, theirs: str
+) -> None:
+    if engine == "postgresql":
+        url = new_database(is_migrated=False)
+        run, tables = partial(run_on, url), "tablename FROM pg_tables WHERE schemaname = 'public'"
+    else:
+        url = "sqlite:///other.db"
+        run, tables = partial(_run_on_file, workplace / "other.db"), "name FROM sqlite_schema"
+    run(f"CREATE TABLE {theirs} (id int)")
+    answer = tollway("migrate", "--database", url)
+    assert_one_sentence(answer, 1, f"has tables, such as {theirs},", "Name another one")
+    assert run(f"SELECT {tables}") == [(theirs,)]
 
 
 def test_a_part_that_the_database_lacks_is_named(tollway: Command, ledger_store: Store) -> None:

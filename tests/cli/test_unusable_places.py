@@ -116,6 +116,17 @@ def test_a_database_in_such_a_folder_is_reported_too(tollway: Command, locked: P
     assert_one_sentence(hidden, 1, "because user", f"may not write to {locked}/tollway.db:")
 
 
+def test_a_copy_in_such_a_folder_names_what_the_system_says(
+    tollway: Command, workplace: Path, locked: Path
+) -> None:
+    database = f"sqlite:///{workplace}/tollway.db"
+    assert tollway("migrate", "--database", database).status == 0
+    locked.chmod(0o555)
+    answer = as_others("backup", f"{locked}/copy.db", "--database", database)
+    assert_one_sentence(answer, 1, f"{locked}/copy.db", "Permission denied. Change its rights")
+    assert list(locked.iterdir()) == []
+
+
 def test_a_disk_that_can_only_be_read_is_named_as_that(
     tollway: Command, workplace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -50,6 +50,10 @@ FIRING = {
         "0+10x1500",
     ),
     "TollwayPushesFail": ('tollway_pushes_total{kind="orders", outcome="unsigned"}', _GROWS),
+    "TollwayRecordsRejected": (
+        'tollway_pushed_records_total{kind="orders", result="rejected"}',
+        _GROWS,
+    ),
     "TollwayWaybillsOverdue": ("tollway_waybills_overdue", _ONE),
     "TollwayCarrierShut": ('tollway_carrier_shut{wp_code="YTO"}', _ONE),
     "TollwayNumbersLow": ('tollway_waybill_numbers_left{wp_code="YTO"}', "999x1500"),
@@ -67,6 +71,8 @@ QUIET = {
     'tollway_calls_total{code="200", operation="orders", reason="INTERNAL"}': _ONE,
     'tollway_receipts_dropped_total{cause="too_fast"}': _GROWS,
     'tollway_pushes_total{kind="orders", outcome="stored"}': _GROWS,
+    'tollway_pushed_records_total{kind="orders", result="stored"}': _GROWS,
+    'tollway_pushed_records_total{kind="orders", result="rejected"}': _ONE,
     'tollway_waybill_numbers_left{wp_code="YTO"}': "1000x1500",
     "tollway_replica_used": _ONE,
     "tollway_clock_offset_seconds": "-0.5x1500",
@@ -185,12 +191,25 @@ def test_every_alert_fires_when_it_should(tmp_path: Path) -> None:
 
 
 @with_promtool
+def test_a_source_that_heeds_retry_after_is_noticed_while_too_many_rejects_are_kept(
+    tmp_path: Path,
+) -> None:
+    """It pushes once in ten minutes, and none of its wrong records counts as rejected."""
+    full = {'tollway_pushes_total{kind="orders", outcome="rejects_full"}': "0x9 1x9 2x9 3x9 4x9"}
+    done = _promtool(
+        tmp_path,
+        [_firing_once("TollwayRecordsRejected", full, within="45m")],
+        ["TollwayRecordsRejected"],
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@with_promtool
 def test_the_first_error_of_all_is_noticed(tmp_path: Path) -> None:
     """Its series begins with it, so that there is no increase."""
-    series = {'tollway_calls_total{code="200", operation="orders"}': "_x1438 1x10"}
-    firing = _test(series, 'count(ALERTS{alertname="TollwayUnexpectedErrors"})')
-    firing["promql_expr_test"][0]["exp_samples"] = [{"labels": "{}", "value": 1}]
-    done = _promtool(tmp_path, [firing], ["TollwayUnexpectedErrors"])
+    alerts = ("TollwayUnexpectedErrors", "TollwayRecordsRejected")
+    tests = [_firing_once(each, {FIRING[each][0]: "_x1438 1x10"}, within="24h") for each in alerts]
+    done = _promtool(tmp_path, tests, alerts)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

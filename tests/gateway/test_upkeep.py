@@ -1,12 +1,15 @@
 """Regular work goes on whatever a part of it does: nothing that fails, or has no end, keeps the
 rest from being done, and nothing is lost."""
 
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
+from sqlalchemy import bindparam, select
 
 from tests.support.counted_writes import CountedWrites
 from tests.support.in_process import in_gateway
-from tests.support.ledger import new_caller
+from tests.support.ledger import CREDITS, RUNTIME, new_caller
 from tests.support.stores import Store
 from tollway.carriers.reconciling import Reconciler
 from tollway.consent.erasures import Erasure
@@ -14,14 +17,21 @@ from tollway.demo.sandbox import Sandbox
 from tollway.gateway import retention, upkeep
 from tollway.gateway.gateway import Gateway
 from tollway.gateway.retention import Retention
+from tollway.ledger import usage
+from tollway.ledger.entries import top_up
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.tokens import list_tokens
+from tollway.ledger.usage import roll_up
 from tollway.operations.orders.storage import RETAINED_ORDERS
 from tollway.operations.subject import Removal
 from tollway.settings import Settings
 from tollway.store.database import Database, StoreUnavailableError, Transaction
+from tollway.store.query import Query
+from tollway.store.schema.ledger import usage_cursor
 from tollway.store.serving_nodes import Presence
 from tollway.webhooks.delivery import Deliverer
+
+_REACHED = Query(select(usage_cursor.c.number).where(usage_cursor.c.unit == bindparam("of_unit")))
 
 
 def test_when_tokens_were_used_is_stored_by_the_next_run_if_one_fails(
@@ -114,6 +124,39 @@ def test_an_alert_finds_every_step_that_fails_from_the_start_and_none_that_has_n
             before_s = done[step]
             await getattr(gateway.upkeep, method)()
             assert done[step] > before_s
+
+    in_gateway(own_store, monkeypatch, work)
+
+
+def test_usage_is_added_up_to_what_was_there_and_not_without_end(
+    own_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (upkeep, usage):
+        monkeypatch.setattr(module, "ENTRIES_AT_ONCE", 2)
+    caller, before, runs = new_caller(own_store), 5, 9
+
+    async def work(gateway: Gateway) -> None:
+        left = runs
+
+        async def add_one(database: Database) -> None:
+            await top_up(database, RUNTIME, caller.account_id, CREDITS, 1)
+
+        async def roll_up_under_load(database: Database, *others: Any) -> int:
+            nonlocal left
+            assert left, "it never ends"
+            left -= 1
+            passed = await roll_up(database, *others)
+            await add_one(database)
+            return passed
+
+        for _ in range(before):
+            await add_one(gateway.upkeep._database)
+        monkeypatch.setattr(upkeep, "roll_up", roll_up_under_load)
+        await gateway.upkeep.roll_up()
+        ran = runs - left
+        assert left > 0
+        reached = await gateway.upkeep._database.fetch_one(_REACHED, of_unit=CREDITS)
+        assert reached is not None and before <= reached[0] < before + ran
 
     in_gateway(own_store, monkeypatch, work)
 

@@ -111,6 +111,11 @@ def test_columns_that_are_not_known_are_named(
     said = " ".join(capsys.readouterr().out.split())
     assert "no such column is known: picture, 'a\\nb', more0," in said
     assert said.endswith("more7, and 1 more.")
+    file.write_text(
+        "kind,product_id,title,shop_name,\nproduct,p1,one,shop,note\n", encoding="utf-8"
+    )
+    assert tollway(str(file)) == 0
+    assert "no such column is known: ''." in capsys.readouterr().out
 
 
 def test_a_clean_file_leaves_no_reject_file(file: Path, tmp_path: Path) -> None:

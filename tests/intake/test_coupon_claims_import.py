@@ -222,6 +222,8 @@ def test_a_claim_that_came_while_the_clock_was_ahead_can_be_changed_again(
         ({"coupon_code": ""}, "coupon_code: it is empty; send a text of 1 to 64"),
         ({"sid": "x" * 65}, "sid: it has 65 characters; send a text of 1 to 64"),
         ({"sid": "a\0b"}, "sid: it contains a NUL character; send a text"),
+        ({"type": None}, "type: it is missing; send 4 for food delivery, or 6 for flash"),
+        ({"type": "外卖"}, "type: it is not a number; send 4 for food delivery, or 6 for flash"),
         ({"type": 5}, "type: it is 5; send 4 for food delivery, or 6 for flash purchase."),
         ({"type": 6}, "coupon_type: it is missing; send it with type 6."),
         ({"coupon_type": "OTHER"}, "coupon_type: it is another; send WAIMAI_COUPON with type 4."),

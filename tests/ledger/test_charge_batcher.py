@@ -36,7 +36,7 @@ class Posted:
             ("post_charges", "transaction"),
             ("post_acts", "transaction"),
             ("post_unless_locked", self),
-            ("post_waiting_for_locks", self),
+            ("post_busy", self),
         ):
             monkeypatch.setattr(charging, name, self._posting(name, target))
         counted = self._posting("post_counted", "transaction")
@@ -57,7 +57,7 @@ class Posted:
             assert given is target
             self.batches.append((name, len(charges)))
             await self.commit.wait()
-            is_refused = self.result is not None and name != "post_waiting_for_locks"
+            is_refused = self.result is not None and name != "post_busy"
             return {nth: self.result for nth in range(len(charges)) if is_refused}  # type: ignore[misc]
 
         return post
@@ -126,8 +126,8 @@ def test_on_a_shared_database_busy_charges_wait_in_a_third_queue(on_batcher: OnB
         await settle_all(batcher, map(charge, map(str, range(513))))
         # Those of the first batch are posted while the second one is.
         assert sorted(posted.batches) == [
+            *(("post_busy", size) for size in (1, 512)),
             *(("post_unless_locked", size) for size in (1, 512)),
-            *(("post_waiting_for_locks", size) for size in (1, 512)),
         ]
 
     on_batcher(test, is_shared=True)

@@ -4,17 +4,20 @@ import asyncio
 from datetime import date
 from typing import Any
 
+import asyncpg
 import msgspec
 import pytest
 from sqlalchemy import text
 
 from tests.support.all_operations import all_operations_caller, ask, good_request, small_world
 from tests.support.gateway import Gateway
+from tests.support.ledger import RUNTIME, new_caller
 from tests.support.orders import sealer_of
 from tests.support.stores import Store
 from tollway.audit.check import Breach
 from tollway.audit.product_analysis import DAY_PARTS
 from tollway.intake.loading import store_records
+from tollway.ledger.entries import top_up
 from tollway.operations.catalogue import BY_NAME, SUBJECTS
 from tollway.operations.product_analysis.ready_days import remake_all
 from tollway.operations.product_analysis.schema import product_day_parts, product_figure
@@ -110,11 +113,62 @@ WAITING = Query(
 )
 
 
+def source(visitors: int, name: str = "x") -> FigureRow:
+    return product_figure, ("busy", 20260101, "source", name, visitors, 1, 1, 1)
+
+
+async def someone_waits(database: Database) -> None:
+    async with asyncio.timeout(30):
+        while not await database.fetch_all(WAITING):
+            pass
+
+
+@pytest.mark.postgresql
+def test_of_two_loads_at_once_the_later_one_makes_parts_of_the_figures_of_both(
+    world: Store,
+) -> None:
+    async def work(database: Database) -> list[Breach]:
+        await store_records(database, FigureLoader(), [source(10)])
+        is_stored, may_commit = asyncio.Event(), asyncio.Event()
+
+        async def load(transaction: Transaction) -> None:
+            await FigureLoader().store(transaction, [source(20)])
+            is_stored.set()
+            await may_commit.wait()
+
+        loading = asyncio.create_task(database.write(load))
+        await is_stored.wait()
+        later = asyncio.create_task(store_records(database, FigureLoader(), [source(5, "y")]))
+        await someone_waits(database)
+        may_commit.set()
+        await asyncio.gather(loading, later)
+        return (await DAY_PARTS.run(database, 0))[1]
+
+    assert world.do(work) == []
+
+
+@pytest.mark.postgresql
+def test_while_a_load_makes_parts_a_balance_can_be_topped_up(world: Store) -> None:
+    caller = new_caller(world)
+
+    async def work(database: Database) -> None:
+        await store_records(database, FigureLoader(), [source(10)])
+        connection = await asyncpg.connect(world.url)
+        async with connection.transaction():
+            await connection.execute("SELECT FROM product_day_parts FOR UPDATE")
+            loading = asyncio.create_task(store_records(database, FigureLoader(), [source(30)]))
+            await someone_waits(database)
+            async with asyncio.timeout(8):
+                await top_up(database, RUNTIME, caller.account_id, "credits", 1)
+            assert not loading.done()
+        await loading
+        await connection.close()
+
+    world.do(work)
+
+
 @pytest.mark.postgresql
 def test_parts_are_not_made_again_of_figures_that_a_load_is_just_changing(world: Store) -> None:
-    def source(visitors: int) -> FigureRow:
-        return product_figure, ("busy", 20260101, "source", "x", visitors, 1, 1, 1)
-
     async def work(database: Database) -> list[Breach]:
         await store_records(database, FigureLoader(), [source(10)])
         await database.write_statement(Query(product_day_parts.update().values(keywords=b"[1]")))

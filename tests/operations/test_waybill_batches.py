@@ -220,6 +220,8 @@ def test_0_equal_batches_at_once_issue_each_waybill_once(served: Gateway) -> Non
     wanted = [{**good, "order_sn": f"race-{n:05}"} for n in range(20)]
     with ThreadPoolExecutor(4) as callers:
         replies = list(callers.map(lambda _: issue(served, customer, wanted), range(4)))
+    refused = [one for each in replies for one in each.data["results"] if one["code"]]
+    assert refused == []
     assert len({tuple(numbers_of(each)) for each in replies}) == 1
     assert sum(each.data["withholding_money"] for each in replies) == 20 * PRICE
     assert credits_left(served.store, customer) == 10_000 - 20 * PRICE

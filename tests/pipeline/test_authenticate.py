@@ -24,6 +24,8 @@ class SlowCallerCache:
     """A cache that every call has to refresh; it knows of some tokens that they have ended, and
     every other one is valid."""
 
+    directory = 7
+
     def __init__(self, *ended: str) -> None:
         self._ended = {token_hash(each) for each in ended}
         self.looked_up: list[bytes] = []

@@ -26,7 +26,7 @@ _IMPORTS = """
 import { once } from "node:events";
 import * as tollway from "tollway-client";
 const print = (value) => console.log(JSON.stringify(value));
-const pause = async (value) => { print(value); await once(process.stdin, "data"); };
+const pause = async (at) => { print({ pausedAt: at }); await once(process.stdin, "data"); };
 """
 # It ends before its memory is scarce.
 COMPILER = {"GOGC": "off"}
@@ -92,7 +92,7 @@ def _compile(folder: Path) -> None:
 
 @pytest.fixture
 def run(package: Path, tmp_path: Path) -> Run:
-    """Runs a script; what it prints, line by line as JSON. `at` answers lines that ask for it."""
+    """Runs a script; what it prints, line by line as JSON. Where it pauses, it waits for `at`."""
 
     def run(script: str, at: Callable[[Any], object] | None = None, **names: Any) -> list[Any]:
         file = package / f"{tmp_path.name}-{len(list(package.iterdir()))}.mjs"
@@ -103,12 +103,14 @@ def run(package: Path, tmp_path: Path) -> Run:
         ) as process:
             assert process.stdin is not None and process.stdout is not None
             found = []
-            for line in process.stdout:
-                found.append(json.loads(line))
-                if at is not None:
-                    at(found[-1])
+            for printed in map(json.loads, process.stdout):
+                # Only a script that pauses still reads.
+                if at is not None and isinstance(printed, dict) and "pausedAt" in printed:
+                    at(printed["pausedAt"])
                     process.stdin.write("\n")
                     process.stdin.flush()
+                else:
+                    found.append(printed)
         assert process.returncode == 0, "its errors are in this test's output"
         return found
 

@@ -76,7 +76,7 @@ MATERIAL = {
     "promotion_url": "https://promo.example/c?c=m1",
     "paid_coupon_item_id": "620145020000",
     "paid_coupon_url": "https://promo.example/buy/m1",
-    "benefits": [{"start_ms": 1, "end_ms": 2, "condition": 9900, "discount": 990}],
+    "benefits": [{"start_ms": 0, "end_ms": START_MS, "condition": 9900, "discount": 990}],
     "items": [{"item_id": 620145000100, "url": "https://promo.example/item?id=1"}],
 }
 ORDER = order("sn-0", remark="请尽快", remark_tag=1, remark_tag_name="急")

@@ -9,6 +9,7 @@ from tests.support.browsers import Browser, operator_link
 from tests.support.consent import PASSWORD, new_asker, new_person
 from tests.support.gateway import Gateway
 from tests.support.ledger import RUNTIME, Caller, new_caller
+from tests.support.members import entered
 from tests.support.stores import Store
 from tollway.identity.people import Role, set_person_password
 from tollway.identity.sign_in_links import invite
@@ -196,6 +197,15 @@ def test_after_signing_in_a_person_stays_here(store: Store, browser: Browser, ba
     fields = {**browser.hidden(), "link": back, "login": login, "password": PASSWORD}
     response = browser.client.post("/operator/sign-in", data=fields, follow_redirects=False)
     assert (response.status_code, response.headers["location"]) == (303, "/operator")
+
+
+def test_an_address_that_is_too_long_to_be_returned_to_is_in_no_row(
+    store: Store, browser: Browser, caller: Caller
+) -> None:
+    """Fifty rows would make a page of it that takes as long as ten pages."""
+    page = entered(store, browser, caller).open(f"/account/tokens?from={'/' * 3000}").text
+    assert "/account/tokens/revoke?token=" in page and "%2F" * 3000 not in page
+    assert 'came_from=%2Faccount%2Ftokens"' in page
 
 
 def test_a_spreadsheet_takes_no_text_for_a_formula(

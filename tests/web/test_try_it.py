@@ -222,6 +222,8 @@ def test_what_is_wrong_is_said_and_costs_nothing(
     # What comes back would be a page of megabytes, and the loop would wait for it.
     page = sent("orders_by_number", order_sn="[" + '"",' * 3000 + '""]')
     assert "This is too long: order_sn can have 9,000 characters at most." in page
+    page = sent("orders", remark="<" * 30_000)
+    assert "This is too long: remark can have 300 characters at most." in page
     page = sent("orders", try_outcome="THROTTLED")
     assert "202: " in page and 'value="THROTTLED"' in page
     assert "There is no such outcome" in sent("orders", try_outcome="无")

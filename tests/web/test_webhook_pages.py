@@ -178,6 +178,9 @@ def test_an_address_that_is_too_long_is_refused_and_not_cut(member: Browser) -> 
     assert found is not None and int(found[1]) >= len(url)
     answer = member.send(f"{PAGE}/add", url=url)
     assert answer.status_code == 409 and "over 500 characters" in answer.text
+    # Not parsed whole, which would take the event loop as long as dozens of calls.
+    answer = member.send(f"{PAGE}/add", url=f"https://shop.example/{'k' * 70_000}")
+    assert answer.status_code == 409 and "over 500 characters" in answer.text
 
 
 def test_the_limits_are_those_of_the_api(

@@ -119,6 +119,8 @@ def _copy(source: str, destination: Path, keys: dict[KeyFile, bytes]) -> str:
         digest_path = stack.enter_context(new_file(ending_with(destination, DIGEST)))
         for file, content in keys.items():
             write_private(stack.enter_context(new_file(file.beside(destination))), content)
+        # Where no file can be made, SQLite does not say why.
+        path.touch(mode=0o600)
         with percent_bar("Copying") as progress:
             try:
                 back_up_file(source, str(path), progress)

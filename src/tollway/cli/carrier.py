@@ -44,16 +44,6 @@ commands = typer.Typer()
 carriers = add_group(commands, "carrier")
 
 
-class CarrierLine(msgspec.Struct, frozen=True):
-    """A carrier as it is listed; without a link its numbers come from the pool."""
-
-    wp_code: str
-    name: str
-    number_format: str
-    area: ServiceArea
-    link: CarrierLink | None
-
-
 class RejectedRoute(msgspec.Struct, frozen=True):
     """A row of a routing table that was not stored, as it was written."""
 
@@ -104,10 +94,7 @@ async def list_(session: Session) -> Output:
     """List the carriers, and where the numbers of each come from."""
     database = await session.open()
     links = {each.wp_code: each for each in await list_links(database)}
-    found = [
-        CarrierLine(each.wp_code, each.name, each.number_format, each.area, links.get(each.wp_code))
-        for each in await list_carriers(database)
-    ]
+    found = await list_carriers(database)
     table = Table(
         ("carrier", "name", "number format", "delivers", "numbers from"),
         [
@@ -116,13 +103,14 @@ async def list_(session: Session) -> Output:
                 each.name,
                 each.number_format,
                 _shown_area(each.area),
-                _shown_source(each.link),
+                _shown_source(links.get(each.wp_code)),
             )
             for each in found
         ],
         empty="There are no carriers: add one with `tollway carrier add`.",
     )
-    return Output(found, table)
+    value = [{**msgspec.structs.asdict(each), "link": links.get(each.wp_code)} for each in found]
+    return Output(value, table)
 
 
 @command(carriers, "routes")

@@ -61,13 +61,6 @@ ChannelsOption = Annotated[
 ]
 
 
-class DroppedRejects(msgspec.Struct, frozen=True):
-    """How many rejected records of a source were dropped."""
-
-    source: str
-    dropped: int
-
-
 def _add_import(kind: RecordKind) -> None:
     async def load_file(
         session: Session, file: FileArgument, rejects: RejectsOption = None
@@ -201,7 +194,7 @@ async def drop(session: Session, source: SourceArgument, yes: YesOption = False)
         confirm(f"Drop {counted(count, 'rejected record')} of {source}? It cannot be undone.")
     dropped = await forget_rejects(database, source, session.runtime)
     return Output(
-        DroppedRejects(source, dropped),
+        {"source": source, "dropped": dropped},
         f"{counted(dropped, 'rejected record')} of {source} dropped.",
     )
 
@@ -269,7 +262,9 @@ def _ignored_columns(kind: RecordKind, file: Path) -> list[str]:
         for record in islice(read_records(file), _LOOKED_AT):
             found.update(dict.fromkeys(record.values or ()))
     ignored = [name for name in found if name not in known]
-    shown = [name if name.isprintable() else repr(name) for name in ignored[:REJECTED_SHOWN]]
+    shown = [
+        name if name and name.isprintable() else repr(name) for name in ignored[:REJECTED_SHOWN]
+    ]
     return [*shown, f"and {more} more"] if (more := len(ignored) - len(shown)) else shown
 
 

@@ -27,14 +27,6 @@ factors = add_group(commands, "second-factor")
 LoginArgument = Annotated[str, argument("LOGIN", "What the operator signs in with.")]
 
 
-class PrintedLink(msgspec.Struct, frozen=True):
-    """A link that signs a person in once."""
-
-    person: Person
-    url: str
-    expires_at_s: int
-
-
 @command(operators, "invite")
 async def invite_(
     session: Session,
@@ -103,12 +95,12 @@ def operator_url(address: str, made: Invitation) -> str:
 
 async def _shown(session: Session, made: Invitation) -> Output:
     address = await session.page_address()
-    printed = PrintedLink(made.person, operator_url(address.url, made), made.expires_at_s)
+    url = operator_url(address.url, made)
     return Output(
-        printed,
+        {"person": made.person, "url": url, "expires_at_s": made.expires_at_s},
         f"This link signs {made.person.name} in, once, until "
         f"{session.local_time(made.expires_at_s)}:",
-        *filter(None, (printed.url, address.doubt)),
+        *filter(None, (url, address.doubt)),
     )
 
 

@@ -40,17 +40,6 @@ OperationArgument = Annotated[
 ]
 
 
-class PermissionChange(msgspec.Struct, frozen=True):
-    """What a command did to one account's permission. No price means the list price, no
-    rate the default one."""
-
-    account_id: str
-    operation: str
-    is_granted: bool
-    price: int | None = None
-    rate_limit: int | None = None
-
-
 class OperationRow(msgspec.Struct, frozen=True):
     """An operation as it is for every account without terms of its own."""
 
@@ -84,8 +73,9 @@ async def add(
     found = await find_account(database, account)
     at_price = "the list price" if price is None else f"a price of {price:,}"
     at_rate = "the default rate" if rate is None else f"{counted(rate, 'call')} a second"
+    granted = {"account_id": found.id, "operation": operation, "is_granted": True}
     return Output(
-        PermissionChange(found.id, operation, True, price, rate),
+        {**granted, "price": price, "rate_limit": rate},
         f"Account {account} may call {operation}, at {at_price} and {at_rate}.",
     )
 
@@ -99,8 +89,9 @@ async def revoke(
     database = await session.open()
     await revoke_permission(database, account, operation, session.runtime)
     found = await find_account(database, account)
+    revoked = {"account_id": found.id, "operation": operation, "is_granted": False}
     return Output(
-        PermissionChange(found.id, operation, False),
+        {**revoked, "price": None, "rate_limit": None},
         f"Account {account} may no longer call {operation}.",
     )
 

@@ -48,15 +48,6 @@ class PoolChange(msgspec.Struct, frozen=True):
     rejects: str | None
 
 
-class PoolRemoval(msgspec.Struct, frozen=True):
-    """What was removed from a pool."""
-
-    wp_code: str
-    owner_id: str | None
-    up_to: str
-    removed: int
-
-
 ShopOption = Annotated[
     str | None,
     option("The shop that the numbers are for; without it, all shops.", metavar="OWNER_ID"),
@@ -141,7 +132,7 @@ async def remove(
         confirm(f"Remove {counted(count, 'number')} of {carrier}, up to {up_to}?")
     removed = await remove_up_to(database, carrier, owner_id, up_to, session.runtime)
     return Output(
-        PoolRemoval(carrier, shop, up_to, removed),
+        {"wp_code": carrier, "owner_id": shop, "up_to": up_to, "removed": removed},
         f"{counted(removed, 'number')} of {carrier} removed, up to {up_to}.",
     )
 

@@ -10,7 +10,7 @@ import os
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import Field, dataclass, fields
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
@@ -54,7 +54,7 @@ def load_settings(
             ((name, layer[spec.name]) for name, layer in layers if spec.name in layer),
             ("default", spec.default),
         )
-        value = _checked(spec.name, spec.type, spec.metadata, raw, source)
+        value = _checked(spec, raw, source)
         origins.append(Origin(spec.name, value, source, spec.metadata["meaning"]))
     # Each value was checked to be of its setting's type.
     settings = Settings(**{origin.name: origin.value for origin in origins})  # type: ignore[arg-type]
@@ -99,15 +99,13 @@ def _check_known(name: str, subject: str) -> None:
     raise SettingsError(f"{subject}, which is not a setting.{hint}")
 
 
-def _checked(
-    name: str, kind: object, metadata: Mapping[str, Any], raw: object, source: str
-) -> str | int:
-    where = f"Setting {name} (from {source})"
-    if kind in (int, "int"):
+def _checked(spec: Field[Any], raw: object, source: str) -> str | int:
+    where, metadata = f"Setting {spec.name} (from {source})", spec.metadata
+    if spec.type in (int, "int"):
         return _whole_number(raw, metadata["least"], metadata["most"], where)
     if not isinstance(raw, str):
         raise SettingsError(f"{where} must be a text, in quotation marks.")
-    if not (raw or metadata["may_be_empty"]):
+    if not (raw or spec.default == ""):
         raise SettingsError(f"{where} must not be empty.")
     if metadata["choices"] and raw not in metadata["choices"]:
         raise SettingsError(f"{where} must be one of {', '.join(metadata['choices'])}.")

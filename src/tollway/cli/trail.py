@@ -17,19 +17,6 @@ _HASH_SHOWN = 12
 _CHANGE_SHOWN = 120
 
 
-class ShownAct(msgspec.Struct, frozen=True):
-    """An act as --json prints it."""
-
-    number: int
-    at_ms: int
-    by: str
-    act: str
-    subject: str
-    before: msgspec.Raw
-    after: msgspec.Raw
-    hash: str
-
-
 @command(trail, "show")
 async def show(
     session: Session,
@@ -101,8 +88,8 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
-def _shown(act: OperatorAct) -> ShownAct:
+def _shown(act: OperatorAct) -> dict[str, object]:
+    """An act as --json prints it."""
     before, after = (msgspec.Raw((each or "null").encode()) for each in (act.before, act.after))
-    return ShownAct(
-        act.number, act.at_ms, act.by, act.act, act.subject, before, after, act.hash.hex()
-    )
+    facts = {"before": before, "after": after, "hash": act.hash.hex()}
+    return {**msgspec.structs.asdict(act), **facts}

@@ -1,8 +1,9 @@
 """The grants between an account and an owner, looked up on every call that needs consent.
 
 Lookups are cached until the directory's version changes, which every change of an owner or a grant
-causes; the pipeline checks that version on each call. So a revocation takes effect on the very next
-call, and a call under a grant costs no query.
+causes, and then those of the accounts that changed are dropped. The pipeline checks that version on
+each call. So a revocation takes effect on the very next call, and a call under a grant costs no
+query.
 
 A stale cache is replaced, not emptied: a row that was read before a change and arrives after it
 goes into the old cache, which is no longer read.
@@ -39,7 +40,9 @@ class GrantCache:
     def known(self, account_id: str, kind: str, owner_id: str) -> GrantState | None:
         """The cached state; None if it must be looked up."""
         if self._versions.directory != self._version:
-            self._kept = {}
+            changed = self._versions.accounts_changed_since(self._version)
+            kept = self._kept.items()
+            self._kept = {} if changed is None else {k: v for k, v in kept if k[0] not in changed}
             self._version = self._versions.directory
         return self._kept.get((account_id, kind, owner_id))
 

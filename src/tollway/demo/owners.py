@@ -11,7 +11,7 @@ from tollway.contract.operation import OwnerKind
 from tollway.ledger.runtime import Runtime
 from tollway.operations.catalogue import OPERATIONS
 from tollway.operations.demo_data import SHOPS
-from tollway.store.database import Database, Transaction
+from tollway.store.database import Database, Transaction, transactional
 
 SHOP_CODE = "QH7K2M"
 USER = Owner(OwnerKind.USER, "116385041", "林小满", None, "lin.xiaoman", 0)
@@ -48,16 +48,14 @@ async def add_demo_owners(database: Database, runtime: Runtime, account_id: str)
     return password
 
 
-async def add_sandbox_owners(database: Database) -> None:
-    async def work(transaction: Transaction) -> None:
-        for owner in (USER, USER_UNAUTHORIZED, SHOP, SHOP_UNAUTHORIZED):
-            await put_owner(transaction, owner, _NO_SIGN_IN)
-        for grant_request in _grant_requests(SANDBOX_ACCOUNT):
-            await put_grant(
-                transaction, Runtime(), grant_request, lifetime_s=None, granted_by="operator"
-            )
-
-    await database.write(work)
+@transactional
+async def add_sandbox_owners(transaction: Transaction) -> None:
+    for owner in (USER, USER_UNAUTHORIZED, SHOP, SHOP_UNAUTHORIZED):
+        await put_owner(transaction, owner, _NO_SIGN_IN)
+    for grant_request in _grant_requests(SANDBOX_ACCOUNT):
+        await put_grant(
+            transaction, Runtime(), grant_request, lifetime_s=None, granted_by="operator"
+        )
 
 
 def _grant_requests(account_id: str) -> list[GrantRequest]:

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from tollway.contract.operation import Encoding, Operation
-from tollway.pipeline.bodies import Message, Receive, Scope
+from tollway.pipeline.bodies import Message, Scope
 from tollway.pipeline.http import Edge
 
 Headers = Sequence[tuple[bytes, bytes]]
@@ -32,9 +32,17 @@ async def own_call(
         body = json.dumps(sent).encode()
         added += [(b"content-type", b"application/json")]
         added += [(b"content-length", str(len(body)).encode())]
-    answer = _Collected()
-    await edge(_scope(operation, query, added, client), _received(body), answer.send)
-    return json.loads(answer.body), dict(answer.headers)
+    answered, answer = dict[bytes, bytes](), bytearray()
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    async def send(message: Message) -> None:
+        answered.update(message.get("headers", ()))
+        answer.extend(message.get("body", b""))
+
+    await edge(_scope(operation, query, added, client), receive, send)
+    return json.loads(answer), answered
 
 
 def _scope(operation: Operation, query: bytes, headers: Headers, client: tuple[str, int]) -> Scope:
@@ -48,25 +56,6 @@ def _scope(operation: Operation, query: bytes, headers: Headers, client: tuple[s
         "headers": headers,
         "client": client,
     }
-
-
-class _Collected:
-    """Collects the ASGI messages of an answer."""
-
-    def __init__(self) -> None:
-        self.headers: list[tuple[bytes, bytes]] = []
-        self.body = b""
-
-    async def send(self, message: Message) -> None:
-        self.headers = message.get("headers", self.headers)
-        self.body += message.get("body", b"")
-
-
-def _received(body: bytes) -> Receive:
-    async def receive() -> Message:
-        return {"type": "http.request", "body": body, "more_body": False}
-
-    return receive
 
 
 def _as_text(value: object) -> str:

@@ -211,22 +211,10 @@ def describe_token(answer: Json) -> Json:
     error = {"type": "object", "properties": fields, "required": ["error"]}
     issued = msgspec.to_builtins(TokenAnswer("tw_live_4k7m…", "Bearer", 3600))
     media: Json = {"schema": answer, "example": issued}
-    headers = headers_of("X-Request-Id")
-    responses: dict[str, Json] = {
-        "200": {
-            "description": "A token.",
-            "headers": headers,
-            "content": {"application/json": media},
-        }
-    }
+    responses = {"200": _token_response("A token.", media)}
     for reason in TokenRefusal:
         fault = reason.value
-        media = {"schema": error, "examples": {}}
-        response = {
-            "description": "No token.",
-            "headers": headers,
-            "content": {"application/json": media},
-        }
+        response = _token_response("No token.", {"schema": error, "examples": {}})
         described = responses.setdefault(str(fault.status), response)
         described["content"]["application/json"]["examples"][reason.name] = {
             "value": {"error": fault.error, "error_description": fault.sentence}
@@ -241,6 +229,11 @@ def describe_token(answer: Json) -> Json:
         "requestBody": {"required": True, "content": dict.fromkeys(_FORM_TYPES, sent)},
         "responses": responses,
     }
+
+
+def _token_response(description: str, media: Json) -> Json:
+    content = {"application/json": media}
+    return {"description": description, "headers": headers_of("X-Request-Id"), "content": content}
 
 
 _WEBHOOK_HEADERS = {

@@ -51,7 +51,8 @@ class Readiness:
     ) -> None:
         self._database = database
         self._is_draining = is_draining
-        self._is_crowded = is_crowded
+        # Whether calls may have to wait for a connection, even though the gateway is ready.
+        self.is_crowded = is_crowded
         self._is_full = is_full
         self._attempt = SingleFlight(self._try)
         self._good_until_s = float("-inf")
@@ -66,11 +67,6 @@ class Readiness:
             self._last_problem = await self._attempt()
         return self._last_problem
 
-    @property
-    def is_short_of_connections(self) -> bool:
-        """Whether calls may have to wait for a connection, even though the gateway is ready."""
-        return self._is_crowded()
-
     def by_reason(self) -> dict[str, bool]:
         """What the last attempt found; for the metrics, which must not wait."""
         found = NotReadyReason.DRAINING if self._is_draining() else self._last_problem
@@ -80,7 +76,7 @@ class Readiness:
         try:
             await self._database.write(write_nothing_new)
         except StoreError as error:
-            if isinstance(error, StoreCrowdedError) or self._is_crowded():
+            if isinstance(error, StoreCrowdedError) or self.is_crowded():
                 return NotReadyReason.NO_CONNECTIONS
             return (
                 NotReadyReason.BUSY
@@ -131,7 +127,7 @@ def probe_routes(metrics: Callable[[], Awaitable[bytes]], readiness: Readiness) 
             content = {"status": "not ready", "reason": reason, "message": _SENTENCES[reason]}
             return JSONResponse(content, status_code=503)
         # Still ready: all nodes are short at the same time.
-        if readiness.is_short_of_connections:
+        if readiness.is_crowded():
             return JSONResponse({"status": "ready", "warning": _SHORT})
         return JSONResponse({"status": "ready"})
 

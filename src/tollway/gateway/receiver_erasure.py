@@ -45,7 +45,7 @@ from tollway.operations.orders.schema import shop_order
 from tollway.pipeline.replay import erased_answer
 from tollway.store.clock import common_ms
 from tollway.store.database import Database, Row, Transaction
-from tollway.store.query import Query
+from tollway.store.query import Query, alike
 from tollway.store.schema.carriers import IS_CHANGING, waybill
 from tollway.store.schema.consent import consent, consent_use
 from tollway.store.schema.intake import rejected_record
@@ -121,8 +121,7 @@ def _has_receivers(of: Columns) -> ColumnElement[bool]:
         ),
         consent.c.owner_kind == OwnerKind.SHOP.value,
         consent.c.owner_id == _of_shop,
-        consent_use.c.owner_kind == consent.c.owner_kind,
-        consent_use.c.owner_id == consent.c.owner_id,
+        alike(consent_use, consent, "owner_kind", "owner_id"),
         consent_use.c.consent_id == consent.c.id,
         consent_use.c.request_id == of.request_id,
     )

@@ -33,7 +33,6 @@ from tollway.store.sqlite.database import back_up_file
 from tollway.telemetry.metrics import Metrics
 from tollway.telemetry.requests import RequestLog
 from tollway.web.area import GatewayWork
-from tollway.web.front_page import DemoHints
 from tollway.web.routes import PageDependencies, template_routes, web_routes
 
 _NAME = "tollway"
@@ -111,7 +110,7 @@ def _page_work(settings: Settings, resources: Resources) -> GatewayWork:
     return GatewayWork(run_audit, copying, cancel, reconciler)
 
 
-def _demo_hints(settings: Settings) -> DemoHints | None:
+def _demo_hints(settings: Settings) -> dict[str, str] | None:
     """How to sign in to the demo world, if only this machine can reach the gateway."""
     if settings.public_url or settings.host not in ("127.0.0.1", "::1", "localhost"):
         return None
@@ -123,15 +122,15 @@ def _demo_hints(settings: Settings) -> DemoHints | None:
         return None
     # The URL of a server contains a password; the command finds it in the settings.
     where = "" if is_shared(settings.database) else f" --database {settings.database}"
-    return DemoHints(
-        world.owner_id_unauthorized,
-        world.owner_login,
-        world.owner_password,
-        world.member_login,
-        world.member_password,
-        f"{_own_command()} operator link{where}",
-        curl_line(world, settings.address),
-    )
+    return {
+        "owner_id": world.owner_id_unauthorized,
+        "owner_login": world.owner_login,
+        "owner_password": world.owner_password,
+        "member_login": world.member_login,
+        "member_password": world.member_password,
+        "operator_command": f"{_own_command()} operator link{where}",
+        "curl": curl_line(world, settings.address),
+    }
 
 
 def _own_command() -> str:

@@ -18,7 +18,7 @@ from tollway.ledger.holds import count_open_holds
 from tollway.ledger.idempotency import oldest_kept_s, sweep_kept
 from tollway.ledger.runtime import Runtime, cautious_clock
 from tollway.ledger.tokens import record_use
-from tollway.ledger.usage import roll_up
+from tollway.ledger.usage import ENTRIES_AT_ONCE, roll_up
 from tollway.pipeline.authenticate import Authenticate
 from tollway.settings import Settings
 from tollway.store.clock import clock_offset_s, common_ms, earlier_ms
@@ -147,13 +147,14 @@ class Upkeep:
             self._authenticate.put_back_used(used)
 
     async def roll_up(self) -> None:
-        """Adds new charges to the sums of usage until it has caught up."""
+        """Adds new charges to the sums of usage until it has caught up. What is charged meanwhile
+        waits for the next time: under load, there would be no end."""
         if self._is_first:
             await self._try("usage", "adding up usage", self._roll_up())
 
     async def _roll_up(self) -> None:
         # It also drops old sums, which must be old by every node's clock.
-        while await roll_up(self._database, self._zone, await self._earlier_s()):
+        while await roll_up(self._database, self._zone, await self._earlier_s()) >= ENTRIES_AT_ONCE:
             self._succeeded("usage")
 
     async def drop_old(self) -> None:

@@ -16,7 +16,7 @@ from tollway.ledger import LedgerError
 from tollway.ledger.creation_limits import Counted, count_today
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import record_act
-from tollway.store.database import Database, Reader, Transaction
+from tollway.store.database import Database, Reader, Transaction, transactional
 from tollway.store.query import Query
 from tollway.store.schema.identity import person
 
@@ -140,34 +140,32 @@ async def present_person(reader: Reader, person_id: str) -> Person:
     return found
 
 
+@transactional
 async def remove_person(
-    database: Database, runtime: Runtime, person_id: str, *, keeps_owner: bool = False
+    transaction: Transaction, runtime: Runtime, person_id: str, *, keeps_owner: bool = False
 ) -> Person:
     """Removes a person's access at once. The last operator cannot be removed, nor, with
     `keeps_owner`, the last owner of an account."""
-
-    async def work(transaction: Transaction) -> Person:
-        found = await present_person(transaction, person_id)
-        if found.kind == OPERATOR:
-            # Two operators may try to remove each other at the same moment.
-            await transaction.lock_names(["operators"])
-            if len(await operators_page(transaction, "", 2)) == 1:
-                raise LedgerError("The last operator cannot be removed: invite another first.")
-        elif keeps_owner and found.account_id is not None:
-            await _keep_an_owner(transaction, found.account_id, without=found.id)
-        if not await transaction.execute(_REMOVE, wanted=person_id, now_s=runtime.at_s()):
-            raise LedgerError("There is no such person.")
-        await end_sessions(transaction, found.kind, found.id, runtime.at_s())
-        await remove_factor(transaction, found.kind, found.id)
-        act = f"{found.kind} remove"
-        await record_act(transaction, runtime, act, found.trail_name, before=found)
-        return found
-
-    return await database.write(work)
+    found = await present_person(transaction, person_id)
+    if found.kind == OPERATOR:
+        # Two operators may try to remove each other at the same moment.
+        await transaction.lock_names(["operators"])
+        if len(await operators_page(transaction, "", 2)) == 1:
+            raise LedgerError("The last operator cannot be removed: invite another first.")
+    elif keeps_owner and found.account_id is not None:
+        await _keep_an_owner(transaction, found.account_id, without=found.id)
+    if not await transaction.execute(_REMOVE, wanted=person_id, now_s=runtime.at_s()):
+        raise LedgerError("There is no such person.")
+    await end_sessions(transaction, found.kind, found.id, runtime.at_s())
+    await remove_factor(transaction, found.kind, found.id)
+    act = f"{found.kind} remove"
+    await record_act(transaction, runtime, act, found.trail_name, before=found)
+    return found
 
 
+@transactional
 async def change_role(
-    database: Database,
+    transaction: Transaction,
     runtime: Runtime,
     account_id: str,
     person_id: str,
@@ -176,22 +174,18 @@ async def change_role(
 ) -> None:
     """Gives a member of an account another role, from their next page on. The last owner stays an
     owner. A change by a member counts against the limit of the day that began at `day_start_s`."""
-
-    async def work(transaction: Transaction) -> None:
-        found = await present_person(transaction, person_id)
-        if found.account_id != account_id:
-            raise LedgerError("There is no such person.")
-        if found.role is role:
-            return
-        await _keep_an_owner(transaction, account_id, without=found.id)
-        if day_start_s is not None:
-            await count_today(transaction, account_id, Counted.ROLES, day_start_s)
-        if not await transaction.execute(_SET_ROLE, wanted=found.id, new_role=role.value):
-            raise LedgerError("There is no such person.")
-        changed, act = msgspec.structs.replace(found, role=role), f"{found.kind} role"
-        await record_act(transaction, runtime, act, found.trail_name, before=found, after=changed)
-
-    await database.write(work)
+    found = await present_person(transaction, person_id)
+    if found.account_id != account_id:
+        raise LedgerError("There is no such person.")
+    if found.role is role:
+        return
+    await _keep_an_owner(transaction, account_id, without=found.id)
+    if day_start_s is not None:
+        await count_today(transaction, account_id, Counted.ROLES, day_start_s)
+    if not await transaction.execute(_SET_ROLE, wanted=found.id, new_role=role.value):
+        raise LedgerError("There is no such person.")
+    changed, act = msgspec.structs.replace(found, role=role), f"{found.kind} role"
+    await record_act(transaction, runtime, act, found.trail_name, before=found, after=changed)
 
 
 async def _keep_an_owner(transaction: Transaction, account_id: str, without: str) -> None:

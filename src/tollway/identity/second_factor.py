@@ -21,8 +21,8 @@ from tollway.identity.sessions import end_sessions
 from tollway.ledger import LedgerError
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import record_act
-from tollway.store.database import Database, Reader, Transaction
-from tollway.store.query import Query, insert_row
+from tollway.store.database import Database, Reader, Transaction, transactional
+from tollway.store.query import Query, alike, equals, insert_row
 from tollway.store.schema.identity import recovery_code, second_factor
 from tollway.store.sealing import Sealer
 
@@ -62,22 +62,16 @@ class ListedFactor(msgspec.Struct, frozen=True):
         return Holder(self.kind, self.subject_id, self.login)
 
 
-_its_key = (
-    second_factor.c.kind == bindparam("of_kind"),
-    second_factor.c.subject_id == bindparam("of_subject"),
-)
+_its_key = equals(second_factor, kind="of_kind", subject_id="of_subject")
 _FIND = Query(
     lambda: select(
         second_factor.c.sealed_secret, second_factor.c.confirmed_at_s, second_factor.c.last_step
-    ).where(*_its_key)
+    ).where(_its_key)
 )
 _codes_left = (
     select(func.count())
     .select_from(recovery_code)
-    .where(
-        recovery_code.c.kind == second_factor.c.kind,
-        recovery_code.c.subject_id == second_factor.c.subject_id,
-    )
+    .where(alike(recovery_code, second_factor, "kind", "subject_id"))
     .scalar_subquery()
 )
 _confirmed = select(
@@ -88,7 +82,7 @@ _confirmed = select(
     _codes_left,
 ).where(second_factor.c.confirmed_at_s.is_not(None))
 _ALL = Query(lambda: _confirmed.order_by(second_factor.c.kind, second_factor.c.login))
-_ONE = Query(lambda: _confirmed.where(*_its_key))
+_ONE = Query(lambda: _confirmed.where(_its_key))
 _login_order = (second_factor.c.login, second_factor.c.kind)
 _PAGE = Query(
     lambda: (
@@ -116,7 +110,7 @@ _CONFIRM = Query(
     lambda: (
         second_factor.update()
         .where(
-            *_its_key,
+            _its_key,
             second_factor.c.confirmed_at_s.is_(None),
             second_factor.c.sealed_secret == bindparam("read_secret"),
         )
@@ -126,20 +120,17 @@ _CONFIRM = Query(
 _USE_STEP = Query(
     lambda: (
         second_factor.update()
-        .where(*_its_key, second_factor.c.last_step < bindparam("step"))
+        .where(_its_key, second_factor.c.last_step < bindparam("step"))
         .values(last_step=bindparam("step"))
     )
 )
-_REMOVE = Query(lambda: second_factor.delete().where(*_its_key))
+_REMOVE = Query(lambda: second_factor.delete().where(_its_key))
 _ADD_CODE = Query(lambda: insert_row(recovery_code))
-_of_holder = (
-    recovery_code.c.kind == bindparam("of_kind"),
-    recovery_code.c.subject_id == bindparam("of_subject"),
-)
+_of_holder = equals(recovery_code, kind="of_kind", subject_id="of_subject")
 _USE_CODE = Query(
-    lambda: recovery_code.delete().where(*_of_holder, recovery_code.c.hash == bindparam("wanted"))
+    lambda: recovery_code.delete().where(_of_holder, recovery_code.c.hash == bindparam("wanted"))
 )
-_REMOVE_CODES = Query(lambda: recovery_code.delete().where(*_of_holder))
+_REMOVE_CODES = Query(lambda: recovery_code.delete().where(_of_holder))
 
 
 def code_at(secret: bytes, step: int) -> str:
@@ -162,25 +153,22 @@ def device_address(secret: bytes, holder: Holder) -> str:
     return f"otpauth://totp/{label}?{urlencode(values)}"
 
 
-async def begin_factor(database: Database, sealer: Sealer, holder: Holder) -> bytes:
+@transactional
+async def begin_factor(transaction: Transaction, sealer: Sealer, holder: Holder) -> bytes:
     """A new secret, which takes effect once a code of it is entered; it replaces an unconfirmed
     one."""
     secret = secrets.token_bytes(_SECRET_BYTES)
-
-    async def work(transaction: Transaction) -> None:
-        begun = await transaction.execute(
-            _BEGIN,
-            kind=holder.kind,
-            subject_id=holder.subject_id,
-            login=holder.login,
-            sealed_secret=sealer.seal(secret, factor_context(holder.kind, holder.subject_id)),
-            confirmed_at_s=None,
-            last_step=0,
-        )
-        if not begun:
-            raise LedgerError("There is a second factor already: turn it off first.")
-
-    await database.write(work)
+    begun = await transaction.execute(
+        _BEGIN,
+        kind=holder.kind,
+        subject_id=holder.subject_id,
+        login=holder.login,
+        sealed_secret=sealer.seal(secret, factor_context(holder.kind, holder.subject_id)),
+        confirmed_at_s=None,
+        last_step=0,
+    )
+    if not begun:
+        raise LedgerError("There is a second factor already: turn it off first.")
     return secret
 
 
@@ -242,22 +230,19 @@ async def use_code(
     return bool(await database.write(lambda transaction: transaction.execute(use, **values)))
 
 
+@transactional
 async def end_factor(
-    database: Database, runtime: Runtime, holder: Holder, act: str = "second-factor off"
+    transaction: Transaction, runtime: Runtime, holder: Holder, act: str = "second-factor off"
 ) -> None:
     """Turns the second factor off: the password is enough again."""
-
-    async def work(transaction: Transaction) -> None:
-        removed = await remove_factor(transaction, holder.kind, holder.subject_id)
-        if not removed:
-            raise LedgerError(
-                "The {kind} {login} has no second factor.",
-                kind=Sentence(holder.kind),
-                login=holder.login,
-            )
-        await record_act(transaction, runtime, act, str(holder))
-
-    await database.write(work)
+    removed = await remove_factor(transaction, holder.kind, holder.subject_id)
+    if not removed:
+        raise LedgerError(
+            "The {kind} {login} has no second factor.",
+            kind=Sentence(holder.kind),
+            login=holder.login,
+        )
+    await record_act(transaction, runtime, act, str(holder))
 
 
 async def reset_factor(database: Database, runtime: Runtime, holder: Holder) -> None:

@@ -11,8 +11,8 @@ from collections.abc import Awaitable, Callable
 import msgspec
 from sqlalchemy import bindparam, select
 
-from tollway.store.database import Database, Reader, Transaction
-from tollway.store.query import Query, insert_row
+from tollway.store.database import Database, Reader, Transaction, transactional
+from tollway.store.query import Query, equals, insert_row
 from tollway.store.schema.identity import session
 from tollway.store.small_commits import PieceBudget, delete_oldest
 
@@ -48,16 +48,13 @@ class Session(msgspec.Struct, frozen=True):
 
 
 _COLUMNS = tuple(session.c[name] for name in Session.__struct_fields__)
-_of_person = (
-    session.c.kind == bindparam("of_kind"),
-    session.c.subject_id == bindparam("of_subject"),
-)
+_of_person = equals(session, kind="of_kind", subject_id="of_subject")
 _INSERT = Query(lambda: insert_row(session))
 _DROP_OLDEST = Query(
     lambda: session.delete().where(
         session.c.hash.in_(
             select(session.c.hash)
-            .where(*_of_person)
+            .where(_of_person)
             .order_by(session.c.started_at_s.desc(), session.c.hash)
             .offset(OF_PERSON_MAX - 1)
         )
@@ -84,7 +81,7 @@ _END_ALL = Query(
     lambda: (
         session.update()
         # Expired ones too: if this node's clock is ahead, other nodes still accept them.
-        .where(*_of_person, session.c.ended_at_s.is_(None))
+        .where(_of_person, session.c.ended_at_s.is_(None))
         .values(ended_at_s=bindparam("now_s"))
         .returning(session.c.expires_at_s)
     )
@@ -96,8 +93,9 @@ class ChangedMeanwhileError(Exception):
     """What a person signed in with is no longer valid."""
 
 
+@transactional
 async def start_session(
-    database: Database,
+    transaction: Transaction,
     kind: str,
     subject_id: str,
     now_s: float,
@@ -107,15 +105,11 @@ async def start_session(
     before has changed: that change ended all sessions, and must end this one too."""
     cookie, at_s = PREFIX + secrets.token_urlsafe(32), int(now_s)
     started = Session(kind, subject_id, at_s, at_s, at_s + LIFETIME_S, None)
-
-    async def work(transaction: Transaction) -> None:
-        await _one_at_a_time(transaction, kind, subject_id)
-        if is_unchanged is not None and not await is_unchanged(transaction):
-            raise ChangedMeanwhileError
-        await transaction.execute(_DROP_OLDEST, of_kind=kind, of_subject=subject_id)
-        await transaction.execute(_INSERT, hash=_hash(cookie), **msgspec.structs.asdict(started))
-
-    await database.write(work)
+    await _one_at_a_time(transaction, kind, subject_id)
+    if is_unchanged is not None and not await is_unchanged(transaction):
+        raise ChangedMeanwhileError
+    await transaction.execute(_DROP_OLDEST, of_kind=kind, of_subject=subject_id)
+    await transaction.execute(_INSERT, hash=_hash(cookie), **msgspec.structs.asdict(started))
     return cookie
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from sqlalchemy import BigInteger, bindparam, case, or_, select
 
-from tollway.store.database import Database, Reader, Transaction
+from tollway.store.database import Database, Reader, Transaction, transactional
 from tollway.store.query import Query, insert
 from tollway.store.schema.identity import sign_in_attempt
 from tollway.store.small_commits import PieceBudget, delete_oldest
@@ -108,19 +108,16 @@ async def count_attempt(
     await database.write(work)
 
 
-async def forget_attempts(database: Database, attempt: Attempt, *only: str) -> None:
+@transactional
+async def forget_attempts(transaction: Transaction, attempt: Attempt, *only: str) -> None:
     """After a success: forgets earlier mistakes with this login from here, and uncounts this
     attempt in the other counts; or in some counts only."""
-
-    async def work(transaction: Transaction) -> None:
-        for name, each in sorted(attempt.counters().items(), key=lambda counter: counter[1]):
-            if only and name not in only:
-                continue
-            # Otherwise one's own login could be used to reset the count of an address.
-            undo = _UNCOUNT if name in ("address", "login") else _FORGET
-            await transaction.execute(undo, wanted=each)
-
-    await database.write(work)
+    for name, each in sorted(attempt.counters().items(), key=lambda counter: counter[1]):
+        if only and name not in only:
+            continue
+        # Otherwise one's own login could be used to reset the count of an address.
+        undo = _UNCOUNT if name in ("address", "login") else _FORGET
+        await transaction.execute(undo, wanted=each)
 
 
 async def forget_mistakes(database: Database, attempt: Attempt) -> None:

@@ -34,8 +34,8 @@ from tollway.ledger.creation_limits import Counted, count_today
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.tokens import MakerCheck
 from tollway.ledger.trail import record_act
-from tollway.store.database import Database, Reader, StoreError, Transaction
-from tollway.store.query import Query
+from tollway.store.database import Database, Reader, StoreError, Transaction, transactional
+from tollway.store.query import Query, equals
 from tollway.store.schema.identity import person, sign_in_link
 
 LINK_HOURS = 72
@@ -48,9 +48,7 @@ _ADD = Query(
 )
 _FIND = Query(
     lambda: select(sign_in_link.c.hash).where(
-        sign_in_link.c.hash == bindparam("wanted"),
-        sign_in_link.c.person_id == bindparam("of"),
-        *_HOLDS,
+        equals(sign_in_link, hash="wanted", person_id="of"), *_HOLDS
     )
 )
 _VOID = Query(
@@ -176,8 +174,9 @@ async def invite(
     return made
 
 
+@transactional
 async def new_link(
-    database: Database,
+    transaction: Transaction,
     runtime: Runtime,
     person_id: str,
     lifetime_s: int = LINK_HOURS * 3600,
@@ -186,20 +185,17 @@ async def new_link(
 ) -> Invitation:
     """Another link for a person who lost theirs: an existing password stays, and earlier links end,
     since a lost one may be in the wrong hands."""
-
-    async def work(transaction: Transaction) -> Invitation:
-        found = await present_person(transaction, person_id)
-        if ends_earlier:
-            await void_links(transaction, found.id)
-        made = await _make_link(transaction, runtime, found, lifetime_s)
-        await record_act(transaction, runtime, f"{found.kind} link", found.trail_name)
-        return made
-
-    return await database.write(work)
+    found = await present_person(transaction, person_id)
+    if ends_earlier:
+        await void_links(transaction, found.id)
+    made = await _make_link(transaction, runtime, found, lifetime_s)
+    await record_act(transaction, runtime, f"{found.kind} link", found.trail_name)
+    return made
 
 
+@transactional
 async def new_start(
-    database: Database,
+    transaction: Transaction,
     runtime: Runtime,
     person_id: str,
     day_start_s: int | None,
@@ -209,21 +205,17 @@ async def new_start(
     """A link for a member who lost theirs, or their password: with it they choose another. Ends the
     old password, all earlier links and all sessions; a second factor stays. If a member makes it,
     it counts as an invitation in the day that began at `day_start_s`."""
-
-    async def work(transaction: Transaction) -> Invitation:
-        found = await present_person(transaction, person_id)
-        if day_start_s is not None and found.account_id is not None:
-            await count_today(transaction, found.account_id, Counted.INVITATIONS, day_start_s)
-        await check_maker(transaction)
-        await transaction.execute(SET_PASSWORD, wanted=found.id, new_hash=None)
-        # With the password gone, a holder of an earlier link could choose the next one.
-        await void_links(transaction, found.id)
-        await end_sessions(transaction, found.kind, found.id, runtime.at_s())
-        made = await _make_link(transaction, runtime, found, LINK_HOURS * 3600)
-        await record_act(transaction, runtime, f"{found.kind} link", found.trail_name)
-        return made
-
-    return await database.write(work)
+    found = await present_person(transaction, person_id)
+    if day_start_s is not None and found.account_id is not None:
+        await count_today(transaction, found.account_id, Counted.INVITATIONS, day_start_s)
+    await check_maker(transaction)
+    await transaction.execute(SET_PASSWORD, wanted=found.id, new_hash=None)
+    # With the password gone, a holder of an earlier link could choose the next one.
+    await void_links(transaction, found.id)
+    await end_sessions(transaction, found.kind, found.id, runtime.at_s())
+    made = await _make_link(transaction, runtime, found, LINK_HOURS * 3600)
+    await record_act(transaction, runtime, f"{found.kind} link", found.trail_name)
+    return made
 
 
 async def _make_link(
@@ -253,8 +245,9 @@ async def open_link(reader: Reader, text: str, now_s: float) -> OpenedSignInLink
     return OpenedSignInLink(found, row[-1] is None, has_factor)
 
 
+@transactional
 async def use_link(
-    database: Database,
+    transaction: Transaction,
     text: str,
     password_hash: str | None,
     now_s: float,
@@ -263,27 +256,23 @@ async def use_link(
 ) -> Person | None:
     """Uses a link up, and sets the password if one was chosen; None if the link is invalid or may
     not set one: the person may have set up a second factor since opening it."""
-
-    async def work(transaction: Transaction) -> Person | None:
-        opened = await open_link(transaction, text, now_s)
-        if opened is None:
+    opened = await open_link(transaction, text, now_s)
+    if opened is None:
+        return None
+    may_choose = opened.may_choose_password and (has_shown_code or not opened.needs_code)
+    if password_hash is not None and not may_choose:
+        return None
+    if not await transaction.execute(_USE_LINK, wanted=_hash_of(text), now_s=int(now_s)):
+        return None
+    found = opened.person
+    if password_hash is not None:
+        # Another link of the same person may be used at the same moment: the first one wins.
+        if not await transaction.execute(
+            _SET_FIRST_PASSWORD, wanted=found.id, new_hash=password_hash
+        ):
             return None
-        may_choose = opened.may_choose_password and (has_shown_code or not opened.needs_code)
-        if password_hash is not None and not may_choose:
-            return None
-        if not await transaction.execute(_USE_LINK, wanted=_hash_of(text), now_s=int(now_s)):
-            return None
-        found = opened.person
-        if password_hash is not None:
-            # Another link of the same person may be used at the same moment: the first one wins.
-            if not await transaction.execute(
-                _SET_FIRST_PASSWORD, wanted=found.id, new_hash=password_hash
-            ):
-                return None
-            await end_sessions(transaction, found.kind, found.id, now_s)
-        return found
-
-    return await database.write(work)
+        await end_sessions(transaction, found.kind, found.id, now_s)
+    return found
 
 
 async def ensure_operator(database: Database, runtime: Runtime) -> Person:

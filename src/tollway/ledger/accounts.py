@@ -182,7 +182,7 @@ async def _changed(
     transaction: Transaction, runtime: Runtime, act: str, before: Account
 ) -> Account:
     """The account after a change, which the gateways learn of and the trail has."""
-    await directory_changed(transaction)
+    await directory_changed(transaction, before.id)
     after = await find_account(transaction, before.id)
     await record_act(transaction, runtime, act, f"account {before.id}", before=before, after=after)
     return after

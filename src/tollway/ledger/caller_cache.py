@@ -1,9 +1,9 @@
 """Who is calling: from a token's hash to everything the pipeline needs to know of its account.
 
 Lookups are cached until the directory's version changes, which any change by the command line or
-another process causes. Every call checks that version; so a revoked token is refused, and a top-up
-seen, on the very next call. A process on a shared database is notified of a change a moment later;
-there charging checks the version too.
+another process causes, and then those of the accounts that changed are dropped. Every call checks
+that version; so a revoked token is refused, and a top-up seen, on the very next call. A process on
+a shared database is notified of a change a moment later; there charging checks the version too.
 
 A stale cache is replaced, not emptied: a row that was read before a change and arrives after it
 goes into the old cache, which is no longer read.
@@ -70,9 +70,6 @@ class Caller:
     # None for most tokens, which are not limited.
     limits: TokenLimits | None = None
     is_suspended: bool = False
-    # The version of the directory that all this is known under. None on an embedded database, where
-    # every call sees whether it is the current one, and if it was read during the call.
-    directory: int | None = None
     # What the stages worked out for each operation: valid as long as everything else here.
     prices: dict[str, int] = field(default_factory=dict, compare=False)
     rates: dict[str, Rate] = field(default_factory=dict, compare=False)
@@ -85,6 +82,9 @@ class CallerCache:
         self._database = database
         self._versions = versions
         self._version = -1
+        # The version that charging compares; None on an embedded database, where every call sees
+        # whether it is the current one.
+        self.directory: int | None = None
         self._reading = 0
         self._callers: dict[bytes, Caller] = {}
         # Tokens that were revoked, or whose account is closed. Unknown tokens are not cached: one
@@ -102,17 +102,29 @@ class CallerCache:
         self.operation_states: dict[str, OperationState] = {}
 
     async def refresh(self) -> None:
-        """Drops the cache if it is stale."""
+        """Drops what is stale."""
         await self._versions.refresh()
         version, reading = self._versions.directory, self._versions.reading
         if version == self._version:
             return
-        states = await self._read_states("")
+        changed = self._versions.accounts_changed_since(self._version)
+        states = self.operation_states if changed is not None else await self._read_states("")
         # Another call may have refreshed meanwhile, with the same version or a later one.
         if version != self._version and reading > self._reading:
-            self._callers, self._ended, self._amounts = {}, set(), {}
+            self._drop(changed)
             self.operation_states = states
             self._version, self._reading = version, reading
+            self.directory = version if self._database.is_shared else None
+
+    def _drop(self, changed: frozenset[str] | None) -> None:
+        """Drops what is known of these accounts, or of all."""
+        callers, amounts = self._callers, self._amounts
+        self._callers, self._ended, self._amounts = {}, set(), {}
+        if changed is not None:
+            self._callers = {
+                hashed: each for hashed, each in callers.items() if each.account_id not in changed
+            }
+            self._amounts = {key: left for key, left in amounts.items() if key[0] not in changed}
 
     async def _states(self, _: str) -> dict[str, OperationState]:
         return await operation_states(self._database)
@@ -140,7 +152,7 @@ class CallerCache:
         return self._callers.get(hashed) or await self._read_caller(hashed)
 
     async def _look_up(self, hashed: bytes) -> Caller | None:
-        kept, ended, version = self._callers, self._ended, self._version
+        kept, ended = self._callers, self._ended
         if hashed in kept:
             # Another call has just looked it up.
             return kept[hashed]
@@ -163,7 +175,6 @@ class CallerCache:
             {permission.operation: permission for permission in permissions},
             None if limits == NO_LIMITS else limits,
             suspended_at_s is not None,
-            version if self._database.is_shared else None,
         )
         if len(kept) >= _CALLERS_MAX:
             kept.clear()

@@ -47,6 +47,8 @@ Key = tuple[str, str]
 _PACKED_ON_LOOP_BYTES = 16 * 1024
 # Each act that is done alone holds the locks of the whole batch for several more round trips.
 ALONE_MAX = 16
+# Longer than the transactions of a few nodes that lock the same account one after the other.
+_WAIT_MS = 500
 # In the order of the functions' parameters.
 _LOCKS = ("balance_accounts", "balance_units", "window_accounts", "window_operations")
 _COLUMNS = (
@@ -66,12 +68,18 @@ _CHARGED = f"SELECT * FROM tollway_charge({_VALUES})"  # noqa: S608 - names of p
 _CHARGE = Query(lambda: text(_CHARGED))
 # Charges nothing unless all callers are known under the current version of the directory; otherwise
 # it returns that version, as if it were the detail of a charge.
-_CHARGE_IF_CURRENT = Query(
+_IF_CURRENT = (
+    " WHERE (SELECT directory <> ANY (CAST(:directories AS bigint[])) FROM version) IS NOT TRUE "
+    "UNION ALL SELECT 0, 'outdated', directory, NULL, NULL, NULL "
+    "FROM version WHERE directory <> ANY (CAST(:directories AS bigint[]))"
+)
+_CHARGE_IF_CURRENT = Query(lambda: text(_CHARGED + _IF_CURRENT))
+# The same, and waits for each lock for so many milliseconds (0: without an end). That must be set
+# before the function begins, so its last parameter needs it.
+_CHARGE_WAITING = Query(
     lambda: text(
-        f"{_CHARGED} "  # noqa: S608 - as above
-        "WHERE (SELECT directory <> ANY (CAST(:directories AS bigint[])) FROM version) IS NOT TRUE "
-        "UNION ALL SELECT 0, 'outdated', directory, NULL, NULL, NULL "
-        "FROM version WHERE directory <> ANY (CAST(:directories AS bigint[]))"
+        "SELECT charged.* FROM set_config('lock_timeout', :wait_ms, true) AS patience, "  # noqa: S608
+        f"tollway_charge({_VALUES} AND patience IS NOT NULL) AS charged{_IF_CURRENT}"
     )
 )
 # Posts charges, and returns those that were not posted, counted from 1. A row for 0 says that none
@@ -79,11 +87,37 @@ _CHARGE_IF_CURRENT = Query(
 Ask = Callable[[Sequence[Charge]], Awaitable[Sequence[Row]]]
 
 
-async def post_waiting_for_locks(database: Database, charges: Sequence[Charge]) -> ChargeResults:
-    """Does what `post_charges` does with charges that have no act, in the same order."""
+async def post_busy(database: Database, charges: Sequence[Charge]) -> ChargeResults:
+    """Posts charges whose rows were locked. Most are not any more. Of the others, it waits for
+    those of one account, and not for long: the rest would wait as well, and if it had the locks of
+    a second account meanwhile, so would all calls of that."""
+    results = await post_unless_locked(database, charges)
+    busy = [place for place in sorted(results) if isinstance(results[place], BusyError)]
+    if not busy:
+        return results
+    own = [place for place in busy if charges[place].account_id == charges[busy[0]].account_id]
+    try:
+        found = await post_waiting_for_locks(database, [charges[place] for place in own], _WAIT_MS)
+    except Exception as error:
+        # The others are posted.
+        return results | dict.fromkeys(own, error)
+    left = {place: result for place, result in results.items() if place not in own}
+    return left | {own[nth]: result for nth, result in found.items()}
+
+
+async def post_waiting_for_locks(
+    database: Database, charges: Sequence[Charge], wait_ms: int = 0
+) -> ChargeResults:
+    """Does what `post_charges` does with charges that have no act, in the same order. Those whose
+    locks it waits for in vain get BusyError."""
 
     async def ask(run: Sequence[Charge]) -> Sequence[Row]:
-        return await database.write_statement(_CHARGE_IF_CURRENT, **await _packed(run), waits=True)
+        try:
+            return await database.write_statement(
+                _CHARGE_WAITING, **await _packed(run), waits=True, wait_ms=str(wait_ms)
+            )
+        except StoreLockedError:
+            return _busy(range(1, len(run) + 1))
 
     return await _post(ask, charges)
 
@@ -105,7 +139,7 @@ async def post_unless_locked(database: Database, charges: Sequence[Charge]) -> C
             rows = await ask(others) if others else ()
             if _current_of(rows) is not None:
                 return rows
-            return [*rows, *((nth, "busy", None) for nth in range(len(others) + 1, len(run) + 1))]
+            return [*rows, *_busy(range(len(others) + 1, len(run) + 1))]
 
     return await _post(ask, charges)
 
@@ -140,6 +174,10 @@ async def _post(ask: Ask, charges: Sequence[Charge]) -> ChargeResults:
         if others:
             pieces.appendleft(others)
     return results
+
+
+def _busy(numbers: Iterable[int]) -> list[Row]:
+    return [(nth, "busy", None) for nth in numbers]
 
 
 def _current_of(rows: Sequence[Row]) -> int | None:

@@ -12,8 +12,8 @@ from functools import partial
 from tollway.ledger.charge_postgresql import (
     ALONE_MAX,
     post_acts,
+    post_busy,
     post_unless_locked,
-    post_waiting_for_locks,
 )
 from tollway.ledger.charge_queue import Begin, ChargeQueue, PendingCharge
 from tollway.ledger.charge_transaction import ChargeResults, post_charges
@@ -50,7 +50,7 @@ class ChargeBatcher:
         if database.is_shared:
             # Separate queues, so that one-round-trip charges wait for no act. Only those whose rows
             # an act or another node has locked go on to the queue that waits for locks.
-            waiting = queue(partial(_post, database, post_waiting_for_locks), _BATCH_MAX)
+            waiting = queue(partial(_post, database, post_busy), _BATCH_MAX)
             unless_locked = partial(_post, database, post_unless_locked)
             self._plain = queue(unless_locked, _BATCH_MAX, waiting.add, wait_s)
             acts = partial(_write, database, post_acts)

@@ -135,7 +135,7 @@ async def revoke_client(database: Database, runtime: Runtime, wanted: str) -> Cl
         if not await transaction.execute(_REVOKE, wanted=found.id, now_s=now_s):
             raise LedgerError("Client {client_id} is revoked already.", client_id=found.id)
         await transaction.execute(_REVOKE_TOKENS, wanted=found.id, now_s=now_s)
-        await directory_changed(transaction)
+        await directory_changed(transaction, found.account_id)
         revoked = await _find_client(transaction, found.id)
         subject = f"account {found.account_id}"
         await record_act(

@@ -184,7 +184,7 @@ async def top_up(
             note=note or None,
         )
         await transaction.execute(ADD_ENTRY, **msgspec.structs.asdict(added))
-        await directory_changed(transaction)
+        await directory_changed(transaction, found.id)
         # Once more: it may have been closed while this waited for the balance. To close it now
         # waits for the version.
         await _open_account(transaction, found.id)

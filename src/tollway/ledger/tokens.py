@@ -295,7 +295,7 @@ async def revoke_token(database: Database, runtime: Runtime, wanted: str) -> Tok
         found = await _find_token(transaction, wanted)
         if not await transaction.execute(_REVOKE, wanted=found.id, revoked_at_s=runtime.at_s()):
             raise LedgerError("Token {token_id} is revoked already.", token_id=found.id)
-        await directory_changed(transaction)
+        await directory_changed(transaction, found.account_id)
         revoked = await _find_token(transaction, found.id)
         subject = f"account {found.account_id}"
         await record_act(transaction, runtime, "token revoke", subject, before=found, after=revoked)
@@ -357,7 +357,7 @@ async def replace_token(
             ends_at_s = min(ends_at_s, old.expires_at_s - 1)
         if not await transaction.execute(_END, wanted=old.id, ends_at_s=ends_at_s):
             raise LedgerError("Token {token_id} is revoked already.", token_id=old.id)
-        await directory_changed(transaction)
+        await directory_changed(transaction, old.account_id)
         subject = f"account {old.account_id}"
         await record_act(
             transaction, runtime, "token rotate", subject, before=old, after=issued.token

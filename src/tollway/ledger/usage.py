@@ -26,7 +26,7 @@ from tollway.store.schema.ledger import archived_balance, balance, entry, usage,
 MINUTE_S, HOUR_S, DAY_S = 60, 3600, 86_400
 _KEPT_S = {MINUTE_S: 2 * DAY_S, HOUR_S: 92 * DAY_S}
 _BALANCES_MAX, _BALANCES_AT_ONCE = 2000, 200
-_ENTRIES_AT_ONCE = 2000
+ENTRIES_AT_ONCE = 2000
 _LOCK = 7_402
 
 
@@ -134,14 +134,15 @@ _DROP = Query(
 
 
 async def roll_up(database: Database, zone: ZoneInfo, now_s: int) -> int:
-    """Adds new charges to the sums; returns for how many balances it found any."""
+    """Adds new charges to the sums; returns how many entries it got past. Where that is fewer than
+    `ENTRIES_AT_ONCE`, it left none but those of the meantime."""
     # One search for many commits: it reads all balances.
     behind = await database.fetch_long(_BEHIND, "usage", most=_BALANCES_MAX)
-    found = 0
+    passed = 0
     for first in range(0, len(behind), _BALANCES_AT_ONCE):
         some = behind[first : first + _BALANCES_AT_ONCE]
-        found += await database.write(partial(_add_balances, some, zone, now_s))
-    return found
+        passed += await database.write(partial(_add_balances, some, zone, now_s))
+    return passed
 
 
 async def _add_balances(
@@ -149,19 +150,19 @@ async def _add_balances(
 ) -> int:
     if not await transaction.is_alone(_LOCK):
         return 0
-    sums, found = _Sums(), 0
+    sums, passed = _Sums(), 0
     for account_id, unit in behind:
         # Read here: another node may have moved the cursor meanwhile.
         state = await transaction.fetch_one(_STATE, of_account=account_id, of_unit=unit)
         assert state is not None
         # Finds nothing for a balance whose entries are missing: the audit reports that.
-        found += await _add_balance(transaction, zone, state, sums)
+        passed += await _add_balance(transaction, zone, state, sums)
     rows = [(*key, *value) for key, value in sorted(sums.usage.items())]
     await transaction.put_rows(_ADD, rows)
     await sums.days.put(transaction)
     before = {f"before_{span_s}": now_s - kept_s for span_s, kept_s in _KEPT_S.items()}
     await transaction.execute(_DROP, **before)
-    return found
+    return passed
 
 
 class _Sums:
@@ -173,8 +174,8 @@ class _Sums:
         self.days = EntryDays()
 
 
-async def _add_balance(transaction: Transaction, zone: ZoneInfo, state: Row, sums: _Sums) -> bool:
-    """Adds the next entries of a balance; whether its cursor has moved."""
+async def _add_balance(transaction: Transaction, zone: ZoneInfo, state: Row, sums: _Sums) -> int:
+    """Adds the next entries of a balance; returns how far its cursor has moved."""
     account_id, unit, summed_to, skipped, archived_number, archived_charge = state
     number = summed_to
     of = {"of_account": account_id, "of_unit": unit}
@@ -183,14 +184,14 @@ async def _add_balance(transaction: Transaction, zone: ZoneInfo, state: Row, sum
         ((summed,),) = await transaction.fetch_all(_SUMMED, **of)
         number, skipped = archived_number, -archived_charge - int(summed)
     rows = await transaction.fetch_all(
-        _BY_MINUTE, after=number, up_to=number + _ENTRIES_AT_ONCE, **of
+        _BY_MINUTE, after=number, up_to=number + ENTRIES_AT_ONCE, **of
     )
     groups = [EntryGroup(*row) for row in rows]
     if groups and min([each.first_number for each in groups]) > number + 1:
         archived = await transaction.fetch_one(_ARCHIVED, **of)
         if archived is not None and archived[0] > number:
             # Another node dropped entries after the archive was read: retry in the next run.
-            return False
+            return 0
     sums.days.count(account_id, unit, groups)
     for each in groups:
         number = max(number, each.last_number)
@@ -203,7 +204,7 @@ async def _add_balance(transaction: Transaction, zone: ZoneInfo, state: Row, sum
     await transaction.execute(
         _MOVE, account_id=account_id, unit=unit, number=number, skipped=skipped
     )
-    return bool(number > summed_to)
+    return int(number - summed_to)
 
 
 def starts(at_s: int, zone: ZoneInfo) -> tuple[tuple[int, int], ...]:

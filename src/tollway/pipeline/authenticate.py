@@ -59,7 +59,7 @@ class Authenticate:
             if self._callers.is_ended(hashed):
                 return _REFUSED
             return self._look_up(call, header, hashed)
-        call.caller_reading = self._versions.reading
+        call.caller_reading, call.directory = self._versions.reading, self._callers.directory
         self._enter(call, caller)
         return None
 
@@ -97,8 +97,8 @@ class Authenticate:
 
     async def _find(self, call: Call, hashed: bytes) -> Caller | None:
         await self._callers.refresh()
-        # Before the caller is read: `Recheck` then notices what ends during that.
-        call.caller_reading = self._versions.reading
+        # Before the caller is read: `Recheck` and charging then notice what ends during that.
+        call.caller_reading, call.directory = self._versions.reading, self._callers.directory
         if self._callers.is_ended(hashed):
             return None
         return await self._callers.caller(hashed)

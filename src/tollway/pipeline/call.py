@@ -64,6 +64,7 @@ class Call:
         "client",
         "client_ids",
         "data",
+        "directory",
         "environment",
         "grant",
         "headers",
@@ -129,6 +130,9 @@ class Call:
         # Whether the account caches were seen to be fresh after the call arrived.
         self.is_fresh = False
         self.account_id: str | None = None
+        # The version of the directory that the caller is known under; None if charging need not
+        # compare it, because the database is embedded, or it was read during the call.
+        self.directory: int | None = None
         self.admission: Admission | None = None
         # What the throttle said to a call that it refused.
         self.left: Admission | None = None

@@ -4,7 +4,6 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Awaitable, Coroutine, Mapping, Sequence
-from dataclasses import replace as replace_fields
 from functools import partial
 from itertools import pairwise
 from time import perf_counter_ns
@@ -324,7 +323,7 @@ class Pipeline:
             await self._check_again(call)
         finally:
             # Just read, so what changes from now on does not concern this call.
-            call.caller = replace_fields(call.caller, directory=None)
+            call.directory = None
         self._throttle.renew_limit(call)
 
     async def _count_failed(self, call: Call) -> Exception | None:
@@ -350,7 +349,7 @@ class Pipeline:
         return ended
 
     async def _count(self, call: Call) -> None:
-        waiting = self._settle.count(call, call.caller.directory)
+        waiting = self._settle.count(call, call.directory)
         if waiting is not None:
             await waiting
 

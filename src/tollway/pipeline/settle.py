@@ -79,7 +79,7 @@ class Settle:
             limit=limit,
             replay_of=replay_of,
             records=_counted(call, answer),
-            directory=call.caller.directory,
+            directory=call.directory,
         )
         return batcher.settle(charge)
 
@@ -185,7 +185,7 @@ def _charge(
         # Counted only for the owner of a grant.
         None if grant is None or call.act is not None else _records(call),
         call.operation.count_records,
-        None if is_counted_only else call.caller.directory,
+        None if is_counted_only else call.directory,
         call.charging_since_s,
     )
 

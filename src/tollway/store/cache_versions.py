@@ -3,7 +3,8 @@
 A transaction that changes a kind of data gives it another version. On every call the gateway checks
 whether anything but charges was committed, and if so reads the versions: so it never answers from a
 cache that a change made out of date. `directory` is the version of what is cached of callers:
-accounts, tokens, permissions, prices, owners and their grants.
+accounts, tokens, permissions, prices, owners and their grants. Each change of it says which account
+it is about, so that what is cached of the others stays valid.
 
 A version is a random number, which never comes again. A counter would: after a failover that lost
 its last change, the next change would bring it to the value that caches were filled under.
@@ -11,16 +12,33 @@ its last change, the next change would bring it to the value that caches were fi
 
 import secrets
 
-from sqlalchemy import bindparam, select
+from sqlalchemy import String, bindparam, cast, func, select
 
 from tollway.store.concurrency import NextFlights
 from tollway.store.database import Database, Transaction
 from tollway.store.query import Query
 from tollway.store.schema.database import version
 
-_READ = Query(lambda: select(version.c.directory, version.c.figures, version.c.material))
+_READ = Query(
+    lambda: select(
+        version.c.directory, version.c.figures, version.c.material, version.c.latest_changes
+    )
+)
 _REWRITE = Query(lambda: version.update().values(id=version.c.id))
-_CHANGE_DIRECTORY = Query(lambda: version.update().values(directory=bindparam("changed")))
+# A line for each change, the latest first: the version, the one before it, the account or nothing.
+_LATEST_MAX = 2000
+_line = (
+    cast(bindparam("changed"), String)
+    + " "
+    + cast(version.c.directory, String)
+    + bindparam("about", type_=String)
+)
+_CHANGE_DIRECTORY = Query(
+    lambda: version.update().values(
+        directory=bindparam("changed"),
+        latest_changes=func.substr(_line + version.c.latest_changes, 1, _LATEST_MAX),
+    )
+)
 _CHANGE_FIGURES = Query(lambda: version.update().values(figures=bindparam("changed")))
 _CHANGE_MATERIAL = Query(lambda: version.update().values(material=bindparam("changed")))
 
@@ -35,10 +53,11 @@ async def write_nothing_new(transaction: Transaction) -> None:
     await transaction.execute(_REWRITE)
 
 
-async def directory_changed(transaction: Transaction) -> None:
-    """Called in every transaction that changes who may do what, or who has how much."""
+async def directory_changed(transaction: Transaction, account_id: str = "") -> None:
+    """Called in every transaction that changes who may do what, or who has how much: of one
+    account, or of any."""
     transaction.changes_versions = True
-    await transaction.execute(_CHANGE_DIRECTORY, changed=new_version())
+    await transaction.execute(_CHANGE_DIRECTORY, changed=new_version(), about=f" {account_id}\n")
 
 
 async def figures_changed(transaction: Transaction) -> None:
@@ -51,6 +70,23 @@ async def material_changed(transaction: Transaction) -> None:
     """Called in every transaction that changes promotion material."""
     transaction.changes_versions = True
     await transaction.execute(_CHANGE_MATERIAL, changed=new_version())
+
+
+def changed_accounts(latest: str, since: int, now: int) -> frozenset[str] | None:
+    """The accounts that the changes from one version of the directory to another are about; None if
+    that is not known, or any account may be concerned."""
+    found: set[str] = set()
+    version_now = str(now)
+    # What follows the last line end was cut off.
+    for line in latest.split("\n")[:-1]:
+        version, before, account_id = line.split(" ")
+        if version != version_now or not account_id:
+            return None
+        found.add(account_id)
+        if before == str(since):
+            return frozenset(found)
+        version_now = before
+    return None
 
 
 class Versions:
@@ -69,6 +105,7 @@ class Versions:
         self.directory = -1
         self.figures = -1
         self.material = -1
+        self._latest_changes = ""
 
     def is_fresh(self) -> bool:
         return self._database.record_mark() == self._mark
@@ -82,6 +119,10 @@ class Versions:
     async def refresh(self) -> None:
         await self._read("")
 
+    def accounts_changed_since(self, directory: int) -> frozenset[str] | None:
+        """The accounts that changed since a version of the directory; None if it may be any."""
+        return changed_accounts(self._latest_changes, directory, self.directory)
+
     async def _read_row(self, _: str) -> None:
         # Marked before the read: a commit in between is then noticed the next time.
         mark = self._database.record_mark()
@@ -91,6 +132,6 @@ class Versions:
         assert row is not None
         # A read that a later one overtook would bring back older values.
         if reading > self.reading:
-            self.directory, self.figures, self.material = row
+            self.directory, self.figures, self.material, self._latest_changes = row
             self.reading = reading
             self._mark = mark if reading > self._outdated else None

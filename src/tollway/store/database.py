@@ -5,9 +5,10 @@ Work that writes is an `async` function over a `Transaction`. An engine may run 
 nothing but its transaction.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Protocol, TypeVar
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from sqlalchemy import Table
 
@@ -19,6 +20,7 @@ Row = tuple[Any, ...]
 RowValues = Mapping[str, object] | tuple[object, ...]
 RowAtOnce = Callable[[RecordQuery, Mapping[str, object]], Row | None]
 T = TypeVar("T")
+P = ParamSpec("P")
 
 
 class StoreError(Exception):
@@ -161,3 +163,16 @@ class Database(Reader, Protocol):
         """The same, but it need not differ if all those commits kept records and versions."""
 
     async def close(self) -> None: ...
+
+
+def transactional(
+    work: Callable[Concatenate[Transaction, P], Awaitable[T]],
+) -> Callable[Concatenate[Database, P], Coroutine[Any, Any, T]]:
+    """Makes a function of a whole transaction: its callers give the database, and it works in a
+    transaction of its own, with the rules of `Database.write`."""
+
+    @wraps(work)
+    async def write(database: Database, /, *given: P.args, **named: P.kwargs) -> T:
+        return await database.write(lambda transaction: work(transaction, *given, **named))
+
+    return write

@@ -14,7 +14,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from sqlalchemy import select
+from sqlalchemy import column, func, select, table
 
 from tollway.store.database import Reader, StoreError, Transaction
 from tollway.store.query import Query
@@ -27,6 +27,25 @@ if TYPE_CHECKING:
 
 _LOCATION = str(files("tollway.store").joinpath("migrations"))
 _FLOOR = Query(lambda: select(schema_floor.c.revision))
+# A table that is there, of whatever program.
+_A_TABLE = {
+    "sqlite": Query(
+        lambda: (
+            select(column("name"))
+            .select_from(table("sqlite_schema"))
+            .where(column("type") == "table", column("name").not_like("sqlite_%"))
+            .limit(1)
+        )
+    ),
+    "postgresql": Query(
+        lambda: (
+            select(column("tablename"))
+            .select_from(table("pg_tables"))
+            .where(column("schemaname") == func.current_schema())
+            .limit(1)
+        )
+    ),
+}
 
 Plan = Callable[[Transaction, str | None], Awaitable[str]]
 
@@ -72,7 +91,9 @@ async def migrate(database: Migratable, *, is_alone: bool = False) -> tuple[str 
         if not script.strip():
             return ""
         floor = _floor()
-        if not is_alone and revision is not None:
+        if revision is None:
+            await _refuse_others_tables(transaction, database.dialect)
+        elif not is_alone:
             await _refuse_while_older_serve(transaction, floor)
         return f"{script}\nUPDATE schema_floor SET revision = '{floor}';\n"
 
@@ -138,6 +159,16 @@ async def _is_newer_and_compatible(database: Migratable, found: str | None) -> b
         return False
     row = await database.fetch_one(_FLOOR)
     return row is not None and row[0] in _known()
+
+
+async def _refuse_others_tables(transaction: Transaction, dialect: str) -> None:
+    """A mistyped name can be that of another program's database."""
+    row = await transaction.fetch_one(_A_TABLE[dialect])
+    if row is not None:
+        raise SchemaError(
+            f"The database has tables, such as {row[0]}, and no schema of Tollway: it may be of "
+            "another program. Name another one, or make an empty one."
+        )
 
 
 async def _refuse_while_older_serve(transaction: Transaction, floor: str) -> None:

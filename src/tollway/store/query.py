@@ -11,7 +11,7 @@ from itertools import chain, repeat
 from operator import itemgetter
 from typing import Any
 
-from sqlalchemy import BindParameter, Table, bindparam, or_, text
+from sqlalchemy import BindParameter, ColumnElement, FromClause, Table, and_, bindparam, or_, text
 
 # INSERT with ON CONFLICT, for both dialects: SQLite's loads in a quarter of the time.
 from sqlalchemy.dialects.sqlite import Insert as Insert  # noqa: PLC0414 - imported from here
@@ -211,6 +211,16 @@ class StepsQuery(Query):
     @cached_property
     def postgresql(self) -> CompiledQuery:
         return self._at_once.postgresql
+
+
+def equals(table: FromClause, **parameters: str) -> ColumnElement[bool]:
+    """That columns of a table have the values of these parameters."""
+    return and_(*(table.c[name] == bindparam(wanted) for name, wanted in parameters.items()))
+
+
+def alike(one: FromClause, other: FromClause, *names: str) -> ColumnElement[bool]:
+    """That these columns have the same values in both."""
+    return and_(*(one.c[name] == other.c[name] for name in names))
 
 
 def listed(most: int) -> list[BindParameter[str]]:

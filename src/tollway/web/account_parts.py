@@ -82,6 +82,11 @@ def position_of_grant(last: NamedGrant) -> str:
     return f"{last.grant.granted_at_s}:{last.grant.id}"
 
 
+def named_account(context: Context, account_id: str, name: str = "id") -> dict[str, str]:
+    """What names the account in an operator's addresses and forms; members have one alone."""
+    return {} if context.person.account_id else {name: account_id}
+
+
 def headed(text: str) -> str:
     return text[:1].upper() + text[1:]
 

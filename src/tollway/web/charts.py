@@ -56,8 +56,8 @@ def _columns(
                 )
         parts = [f"{each.name} {grouped(each.values[index])}" for each in series]
         shown = [part for part, each in zip(parts, series, strict=True) if each.values[index]]
-        tip = _Tip(say, label, shown or [grouped(0)])
-        drawn.append(_column(x, width, whole, tip, "".join(bars)))
+        shown = shown or [grouped(0)]
+        drawn.append(_column(x, width, whole, say, label, shown, "".join(bars)))
         drawn.append(_below(index, len(labels), x, whole, label))
     return _svg(drawn, title, whole)
 
@@ -97,7 +97,7 @@ def _lines(
     for index, label in enumerate(labels):
         parts = [f"{each.name} {grouped(each.values[index])}" for each in series]
         x = _LEFT + index * width
-        drawn.append(_column(x, width, whole, _Tip(say, label, parts), ""))
+        drawn.append(_column(x, width, whole, say, label, parts))
         drawn.append(_below(index, len(labels), x, whole, label))
     return _svg(drawn, title, whole)
 
@@ -127,30 +127,21 @@ def _below(index: int, count: int, x: float, whole: int, label: str) -> str:
     return f'<text x="{x:.1f}" y="{_HEIGHT - 6}">{escape(label)}</text>'
 
 
-class _Tip(NamedTuple):
-    """The values of a column as text."""
-
-    say: Say
-    label: str
-    parts: Sequence[str]
-
-    @property
-    def text(self) -> str:
-        return self.say("{title}: {text}", title=self.label, text=self.say(", ").join(self.parts))
-
-
-def _column(x: float, width: float, whole: int, tip: _Tip, inner: str) -> str:
+def _column(
+    x: float, width: float, whole: int, say: Say, label: str, parts: Sequence[str], inner: str = ""
+) -> str:
+    tip = say("{title}: {text}", title=label, text=say(", ").join(parts))
     # Anchored so that the text stays within the chart.
     at, side = (x + width, "end") if x > whole * 0.5 else (x, "start")
     # On one line the values do not fit on a phone.
-    lines = [tip.text] if whole > _PHONE else [tip.label, *tip.parts]
+    lines = [tip] if whole > _PHONE else [label, *parts]
     drawn = "".join(
         f'<text x="{at:.1f}" y="{14 + _LINE_HEIGHT * index}" text-anchor="{side}">'
         f"{escape(line)}</text>"
         for index, line in enumerate(lines)
     )
     return (
-        f'<g class="column" tabindex="0" role="img" aria-label="{escape(tip.text)}">{inner}'
+        f'<g class="column" tabindex="0" role="img" aria-label="{escape(tip)}">{inner}'
         f'<rect class="hit" x="{x:.1f}" y="{_TOP}" width="{width:.1f}" '
         f'height="{_HEIGHT - _TOP - _BOTTOM}"/>'
         f'<g class="tip">{drawn}</g></g>'

@@ -1,8 +1,7 @@
 """The front page: what this gateway sells, whether it is ready, and where people sign in."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -21,34 +20,13 @@ from tollway.web.wording import amount
 MISSING_PATH = "/missing"
 
 
-class DemoHints(NamedTuple):
-    """How to sign in to the demo world; shown by a gateway that only this machine can reach."""
-
-    owner_id: str
-    owner_login: str
-    owner_password: str
-    member_login: str
-    member_password: str
-    operator_command: str
-    curl: str
-
-
-class Offer(NamedTuple):
-    """One operation and what it costs."""
-
-    title: str
-    page: str
-    address: str
-    price: str
-    is_open: bool
-
-
 @dataclass(frozen=True)
 class FrontPage:
     web: Web[Owner]
     database: Database
     is_ready: Callable[[], Awaitable[bool]]
-    demo: DemoHints | None
+    # How to sign in to the demo world, if only this machine can reach the gateway.
+    demo: Mapping[str, str] | None
 
     async def show(self, _: Request, visit: Visit[Owner]) -> Response:
         return self.web.render(
@@ -61,17 +39,17 @@ class FrontPage:
             demo=self.demo,
         )
 
-    async def _offers(self, visit: Visit[Owner]) -> list[Offer]:
+    async def _offers(self, visit: Visit[Owner]) -> list[dict[str, object]]:
         say, states = visit.view.say, await operation_states(self.database)
         closed = {name for name, state in states.items() if state.is_closed}
         return [
-            Offer(
-                say(each.title),
-                page_of(each),
-                f"{each.method} {each.path}",
-                amount(say, each.balance_unit, list_price(each, states)),
-                each.name not in closed,
-            )
+            {
+                "title": say(each.title),
+                "page": page_of(each),
+                "address": f"{each.method} {each.path}",
+                "price": amount(say, each.balance_unit, list_price(each, states)),
+                "is_open": each.name not in closed,
+            }
             for each in OPERATIONS
         ]
 

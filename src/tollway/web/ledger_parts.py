@@ -13,7 +13,7 @@ from tollway.ledger.accounts import Account
 from tollway.ledger.entries import Entry, list_balances, newest_entries
 from tollway.ledger.statements import Statement, month_span_ms, statement_of
 from tollway.operations.catalogue import title_of
-from tollway.web.account_parts import unit_name
+from tollway.web.account_parts import named_account, unit_name
 from tollway.web.area import PAGE_ROWS, Context, address
 from tollway.web.blocks import Block, Cell, Empty, Field, Filters, Link, MoreOfPage, Table
 from tollway.web.lists import AFTER_ALL, CSV_ROWS_MAX, CSV_STEP, before_number, csv_file
@@ -43,16 +43,11 @@ _CSV_COLUMNS = {
 }
 
 
-def _named(context: Context, account_id: str) -> dict[str, str]:
-    """The query that names the account in an operator's addresses."""
-    return {} if context.person.account_id else {"id": account_id}
-
-
 async def ledger_page(
     context: Context, account_id: str, base: str, title: str = "", **more: Unpack[MoreOfPage]
 ) -> Response:
     """The newest entries of one balance; `base` is the prefix of the account's addresses."""
-    say, path, named = context.say, f"{base}/ledger", _named(context, account_id)
+    say, path, named = context.say, f"{base}/ledger", named_account(context, account_id)
     units = [each.unit for each in await list_balances(context.database, account_id)]
     unit = context.query("unit") or next(iter(units), "credits")
     before = before_number(context)
@@ -128,7 +123,7 @@ async def statement_page(
         made = await statement_of(context.database, account.id, span_ms, f"statement {account.id}")
     choices = [(each, each) for each in sorted({month, *months}, reverse=True)]
     chosen = Field("month", say("Month"), "select", month, choices)
-    filters = Filters(f"{base}/statement", [chosen], _named(context, account.id))
+    filters = Filters(f"{base}/statement", [chosen], named_account(context, account.id))
     blocks: list[Block] = [_balances(context, made, filters)]
     if made.is_complete:
         blocks.append(_operations(context, made))

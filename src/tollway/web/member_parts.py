@@ -1,7 +1,8 @@
 """The members of an account as operators and its owners see them: the list, and the acts to invite
 members, give them a new link or another role, and remove them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from functools import partial
 
 from starlette.responses import Response
@@ -18,9 +19,11 @@ from tollway.identity.people import (
     remove_person,
 )
 from tollway.identity.sign_in_links import Invitation, invite, new_start
+from tollway.ledger.accounts import Account
 from tollway.store.database import Transaction
-from tollway.web.area import Context, address
-from tollway.web.blocks import Cell, Empty, Field, Form, Link, Secret, Table
+from tollway.web.account_parts import named_account
+from tollway.web.area import Context, PageSpec, address
+from tollway.web.blocks import Block, Cell, Empty, Field, Form, Link, Secret, Table
 from tollway.web.lists import BEGIN, list_part
 from tollway.web.page_errors import FormTooOldError, PageError
 from tollway.web.wording import CAME_FROM, sentence, titles
@@ -34,69 +37,170 @@ _ROLES = {
 }
 
 
-async def members_table(
-    context: Context,
-    account_id: str,
-    *,
-    path: str,
-    acts: str,
-    kept: Mapping[str, str],
-    empty: str = "",
-) -> Table:
-    """The members, page by page. `kept` names the account in an operator's addresses; `acts` is the
-    prefix of the addresses of acts."""
-    say = context.say
-    members = await list_members(context.database, account_id)
-    part = list_part(members, context.query(BEGIN), path, kept)
-    named = {"account": account_id} if kept else {}
-    rows = [
-        [
-            Cell(each.name),
-            Cell(each.login, "mono"),
-            Cell(say(_ROLES[each.role])),
-            context.time(each.added_at_s),
-            *_acts(context, each, acts, named),
+@dataclass(frozen=True)
+class MemberPages:
+    """The list of an account's members and the acts on them, as the pages of one area."""
+
+    # Whose members a request is about; a page of that account, below what an act shows; and the
+    # links to a page above it.
+    account: Callable[[Context], Awaitable[Account]]
+    page: Callable[..., Response]
+    crumbs: Callable[[Context, Account, str], list[Link]]
+    path: str
+    # The prefix of the addresses of acts, and where an invitation is sent.
+    acts: str
+    invite: str
+    # The role that the form for invitations begins with.
+    role: Role
+
+    def specs(self) -> list[PageSpec]:
+        acts = self.acts
+        return [
+            PageSpec(self.path, self.show),
+            PageSpec(self.invite, act=self._invite, needs_owner=True),
+            PageSpec(f"{acts}/link", self._link, self._link, needs_owner=True),
+            PageSpec(f"{acts}/role", self._show_role, self._give_role, needs_owner=True),
+            PageSpec(f"{acts}/remove", self._remove, self._remove, needs_owner=True),
         ]
-        for each in part.rows
-    ]
-    return Table(
-        [*titles(say, "Member", "Login", "Role", "Added"), "", "", ""],
-        rows,
-        Empty(empty),
-        title=say("Members") if kept else "",
-        older=part.next,
-        newest=part.first,
-        is_by_name=True,
-    )
 
+    async def show(self, context: Context, *first: Block) -> Response:
+        say, account = context.say, await self.account(context)
+        is_open = account.closed_at_s is None
+        part = list_part(
+            await list_members(context.database, account.id),
+            context.query(BEGIN),
+            self.path,
+            named_account(context, account.id),
+        )
+        rows = [
+            [
+                Cell(each.name),
+                Cell(each.login, "mono"),
+                Cell(say(_ROLES[each.role])),
+                context.time(each.added_at_s),
+                *self._acts(context, account, each),
+            ]
+            for each in part.rows
+        ]
+        none = say("No member can sign in yet: invite the owner of the account.")
+        table = Table(
+            [*titles(say, "Member", "Login", "Role", "Added"), "", "", ""],
+            rows,
+            Empty(none if is_open else say("There is nothing here yet.")),
+            title="" if context.person.account_id else say("Members"),
+            older=part.next,
+            newest=part.first,
+            is_by_name=True,
+        )
+        forms = []
+        if context.person.may_invite and is_open:
+            forms.append(self._invite_form(context, account))
+        return self.page(context, account, self.path, [table, *forms], *first)
 
-def _acts(context: Context, member: Person, acts: str, named: Mapping[str, str]) -> list[Cell]:
-    say, named, of = context.say, {**named, "member": member.id}, member.name
-    is_reader = member.id == context.person.id
-    if is_reader or not context.person.may_invite:
-        return [Cell(say("you") if is_reader else ""), Cell(""), Cell("")]
-    return [
-        Cell(say("Change role"), "time", address(f"{acts}/role", **named), of=of),
-        Cell(say("New link"), "time", context.question(f"{acts}/link", **named), of=of),
-        Cell(say("Remove"), "time", context.question(f"{acts}/remove", **named), of=of),
-    ]
+    def _acts(self, context: Context, account: Account, member: Person) -> list[Cell]:
+        say, of = context.say, member.name
+        is_reader = member.id == context.person.id
+        if is_reader or not context.person.may_invite:
+            return [Cell(say("you") if is_reader else ""), Cell(""), Cell("")]
+        named = {**named_account(context, account.id, "account"), "member": member.id}
+        role = address(f"{self.acts}/role", **named)
+        link, remove = (
+            context.question(f"{self.acts}/{each}", **named) for each in ("link", "remove")
+        )
+        return [
+            Cell(say("Change role"), "time", role, of=of),
+            Cell(say("New link"), "time", link, of=of),
+            Cell(say("Remove"), "time", remove, of=of),
+        ]
 
+    def _invite_form(self, context: Context, account: Account) -> Form:
+        say = context.say
+        return Form(
+            self.invite,
+            say("Make a link"),
+            [
+                Field("name", say("Full name"), is_required=True, length_max=100),
+                Field("login", say("Login"), is_required=True, length_max=100),
+                _role_field(context, self.role),
+            ],
+            hidden=named_account(context, account.id, "account"),
+            title=say("Invite a member"),
+            note=_roles_note(context),
+            is_line=True,
+        )
 
-def invite_form(context: Context, action: str, role: Role, hidden: Mapping[str, str]) -> Form:
-    say = context.say
-    return Form(
-        action,
-        say("Make a link"),
-        [
-            Field("name", say("Full name"), is_required=True, length_max=100),
-            Field("login", say("Login"), is_required=True, length_max=100),
-            _role_field(context, role),
-        ],
-        hidden=dict(hidden),
-        title=say("Invite a member"),
-        note=_roles_note(context),
-        is_line=True,
-    )
+    async def _invite(self, context: Context) -> Response:
+        account = await self.account(context)
+        made = await invite(
+            context.database,
+            context.runtime,
+            role=_chosen_role(context),
+            name=context.form.get("name", "").strip(),
+            login=context.form.get("login", ""),
+            account_wanted=account.id,
+            day_start_s=context.counted_from_s,
+            check_maker=partial(check_signed_in, context),
+        )
+        return await self.show(context, sent_link(context, made))
+
+    async def _link(self, context: Context) -> Response:
+        """A new link for a member, once the reader has confirmed it."""
+        say, (_, member) = context.say, await self._other(context)
+        context.confirm(
+            say(
+                "Make a new link for {name}? Behind it they choose a new password: the old one, "
+                "earlier links and their sessions end at once. A second factor stays.",
+                name=member.name,
+            ),
+            say("Make a link"),
+        )
+        made = await new_start(
+            context.database,
+            context.runtime,
+            member.id,
+            context.counted_from_s,
+            check_maker=partial(check_signed_in, context),
+        )
+        return await self.show(context, sent_link(context, made))
+
+    async def _show_role(self, context: Context) -> Response:
+        """The form that gives a member another role."""
+        say, (account, member) = context.say, await self._other(context)
+        form = Form(
+            f"{self.acts}/role",
+            say("Change role"),
+            [_role_field(context, member.role)],
+            hidden={**named_account(context, account.id, "account"), "member": member.id},
+            note=_roles_note(context),
+        )
+        crumbs = self.crumbs(context, account, self.path)
+        return context.page(say("Role of {name}", name=member.name), [form], crumbs=crumbs)
+
+    async def _give_role(self, context: Context) -> Response:
+        account, member = await self._other(context)
+        role, counted_from_s = _chosen_role(context), context.counted_from_s
+        await change_role(
+            context.database, context.runtime, account.id, member.id, role, counted_from_s
+        )
+        return context.go(self.path, **named_account(context, account.id), said="role")
+
+    async def _remove(self, context: Context) -> Response:
+        say, (account, member) = context.say, await self._other(context)
+        by_member = bool(context.person.account_id)
+        context.confirm(
+            say("Remove {name}? They are signed out at once.", name=member.name), say("Remove")
+        )
+        await remove_person(context.database, context.runtime, member.id, keeps_owner=by_member)
+        return context.go(self.path, **named_account(context, account.id), said="removed")
+
+    async def _other(self, context: Context) -> tuple[Account, Person]:
+        """The account, and a member other than the reader; anyone else is "no such member"."""
+        account = await self.account(context)
+        member = await find_person(context.database, context.form.get("member", ""))
+        is_other = member is not None and member.id != context.person.id
+        if member is None or not is_other or member.account_id != account.id or member.removed_at_s:
+            raise PageError(404, "There is no such member", "The members are listed on their page.")
+        return account, member
 
 
 def _role_field(context: Context, role: Role) -> Field:
@@ -125,86 +229,6 @@ async def check_signed_in(context: Context, transaction: Transaction) -> None:
     cookie = context.visit.cookie
     if not await is_still_signed_in(transaction, context.person, cookie, context.now_s):
         raise FormTooOldError(context.form.get(CAME_FROM, ""))
-
-
-async def invited(context: Context, account_id: str) -> Secret:
-    """Invites the person that the form names."""
-    made = await invite(
-        context.database,
-        context.runtime,
-        role=_chosen_role(context),
-        name=context.form.get("name", "").strip(),
-        login=context.form.get("login", ""),
-        account_wanted=account_id,
-        day_start_s=context.counted_from_s,
-        check_maker=partial(check_signed_in, context),
-    )
-    return sent_link(context, made)
-
-
-async def given_link(context: Context, account_id: str) -> Secret:
-    """A new link for a member, once the reader has confirmed it."""
-    say, member = context.say, await _other(context, account_id)
-    context.confirm(
-        say(
-            "Make a new link for {name}? Behind it they choose a new password: the old one, "
-            "earlier links and their sessions end at once. A second factor stays.",
-            name=member.name,
-        ),
-        say("Make a link"),
-    )
-    made = await new_start(
-        context.database,
-        context.runtime,
-        member.id,
-        context.counted_from_s,
-        check_maker=partial(check_signed_in, context),
-    )
-    return sent_link(context, made)
-
-
-async def role_page(
-    context: Context, account_id: str, action: str, named: Mapping[str, str], crumbs: Sequence[Link]
-) -> Response:
-    """The form that gives a member another role; `named` names the account in an operator's
-    addresses."""
-    say, member = context.say, await _other(context, account_id)
-    form = Form(
-        action,
-        say("Change role"),
-        [_role_field(context, member.role)],
-        hidden={**named, "member": member.id},
-        note=_roles_note(context),
-    )
-    return context.page(say("Role of {name}", name=member.name), [form], crumbs=crumbs)
-
-
-async def give_role(context: Context, account_id: str) -> None:
-    """Gives a member the role that the form names."""
-    member, role = await _other(context, account_id), _chosen_role(context)
-    counted_from_s = context.counted_from_s
-    await change_role(
-        context.database, context.runtime, account_id, member.id, role, counted_from_s
-    )
-
-
-async def remove(context: Context, account_id: str) -> None:
-    """Removes a member, once the reader has confirmed it."""
-    say, member = context.say, await _other(context, account_id)
-    context.confirm(
-        say("Remove {name}? They are signed out at once.", name=member.name), say("Remove")
-    )
-    by_member = bool(context.person.account_id)
-    await remove_person(context.database, context.runtime, member.id, keeps_owner=by_member)
-
-
-async def _other(context: Context, account_id: str) -> Person:
-    """A member of this account other than the reader; anyone else is "no such member"."""
-    member = await find_person(context.database, context.form.get("member", ""))
-    is_other = member is not None and member.id != context.person.id
-    if member is None or not is_other or member.account_id != account_id or member.removed_at_s:
-        raise PageError(404, "There is no such member", "The members are listed on their page.")
-    return member
 
 
 def sent_link(context: Context, made: Invitation, note: str = "") -> Secret:

@@ -3,7 +3,6 @@ the page behind a password link from an operator, which asks for a new password.
 
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 from urllib.parse import urlencode
 
 from starlette.requests import Request
@@ -12,7 +11,6 @@ from starlette.responses import Response
 from tollway.consent.erasures import find_erasure
 from tollway.consent.grants import (
     Grant,
-    Read,
     find_grant,
     grants_of_owner,
     newest_reads,
@@ -89,17 +87,6 @@ async def _password(reader: Reader, login: str) -> StoredPassword | None:
 
 
 OWNERS = Area("owner", _person, _password)
-
-
-class ShownGrant(NamedTuple):
-    """A grant as a row of the page."""
-
-    grant: Grant
-    account_name: str
-    asks: str | Phrase
-    state: str
-    state_text: str
-    reads: list[Read]
 
 
 @dataclass(frozen=True)
@@ -212,7 +199,9 @@ class OwnerPages:
             raise missing
         return grant
 
-    async def _shown(self, visit: Visit[Owner], owner: Owner, begin: str) -> ListPart[ShownGrant]:
+    async def _shown(
+        self, visit: Visit[Owner], owner: Owner, begin: str
+    ) -> ListPart[dict[str, object]]:
         """Grants that are in force first, then the others; the newest first in each group."""
         now_s = self.web.now_s()
         found = await grants_of_owner(self.database, owner.kind, owner.id)
@@ -221,14 +210,14 @@ class OwnerPages:
         shown = []
         for grant, account_name in ((each.grant, each.account_name) for each in part.rows):
             shown.append(
-                ShownGrant(
-                    grant,
-                    account_name,
-                    _asks(grant),
-                    state := grant.state(now_s),
-                    visit.view.say(_STATES[state]),
-                    list(await newest_reads(self.database, grant, _READS_SHOWN)),
-                )
+                {
+                    "grant": grant,
+                    "account_name": account_name,
+                    "asks": _asks(grant),
+                    "state": (state := grant.state(now_s)),
+                    "state_text": visit.view.say(_STATES[state]),
+                    "reads": list(await newest_reads(self.database, grant, _READS_SHOWN)),
+                }
             )
         return ListPart(shown, part.first, part.next)
 

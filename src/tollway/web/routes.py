@@ -1,6 +1,6 @@
 """All routes for people: the front page, the pages of each area, and the label templates."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.resources import files
@@ -27,7 +27,7 @@ from tollway.web.blocks import Link
 from tollway.web.caller import pages as caller_pages
 from tollway.web.erasure_page import PATH as ERASE_PATH
 from tollway.web.erasure_page import ErasePages
-from tollway.web.front_page import MISSING_PATH, DemoHints, FrontPage
+from tollway.web.front_page import MISSING_PATH, FrontPage
 from tollway.web.jobs import Jobs
 from tollway.web.latencies import Latencies
 from tollway.web.operator import pages as operator_pages
@@ -63,7 +63,7 @@ class PageDependencies:
     vault: Vault
     links: ConsentLinks
     is_ready: Callable[[], Awaitable[bool]]
-    demo: DemoHints | None
+    demo: Mapping[str, str] | None
     # What there is to find in the sandbox.
     sandbox: Sequence[SandboxItem]
     # Makes a call through this gateway's own pipeline.

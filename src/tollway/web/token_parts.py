@@ -1,27 +1,32 @@
 """Tokens on the pages of operators and callers: the list, issuing one, showing it once with a call
 to copy if the account can pay for one, and revoking it."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from starlette.responses import Response
+
 from tollway.consent.owners import credential_of
 from tollway.contract.operation import Operation, OwnerKind
+from tollway.ledger.accounts import Account
 from tollway.ledger.entries import amounts_by_unit
 from tollway.ledger.token_format import PREFIXES
 from tollway.ledger.token_limits import ACCOUNT_API, TokenLimits, read_limits
 from tollway.ledger.token_list import position_in, position_of, tokens_page
-from tollway.ledger.tokens import IssuedToken, Token, issue_token, revoke_token
+from tollway.ledger.tokens import IssuedToken, Token, find_own_token, issue_token, revoke_token
 from tollway.ledger.usage import DAY_S
 from tollway.operations.account_api.examples import ALL_EXAMPLES
 from tollway.operations.catalogue import BY_NAME, OPERATIONS
 from tollway.operations.demo_data import SHOPS
-from tollway.web.account_parts import expiry, prices_of
-from tollway.web.area import PAGE_ROWS, Context, address
+from tollway.web.account_parts import expiry, named_account, prices_of
+from tollway.web.area import PAGE_ROWS, Context, PageSpec, address
 from tollway.web.blocks import Block, Cell, Code, Empty, Field, Form, Link, Notice, Secret, Table
 from tollway.web.code_samples import samples_of
 from tollway.web.lists import page_part
 from tollway.web.member_parts import check_signed_in
+from tollway.web.page_errors import PageError
 from tollway.web.wording import amount, listed, titles
 
 # The parameters of the examples that name something of the demo data.
@@ -30,72 +35,111 @@ _OF_DEMO = frozenset(
 )
 
 
-# An act on a token: the text of its link, and the address.
-_TokenAct = tuple[str, Callable[[Token], str]]
+@dataclass(frozen=True)
+class TokenPages:
+    """The list of an account's tokens, issuing and revoking one, as the pages of one area."""
+
+    # Whose tokens a request is about, and a page of that account, below what an act shows.
+    account: Callable[[Context], Awaitable[Account]]
+    page: Callable[..., Response]
+    path: str
+    issue: str
+    revoke: str
+    # Where a token is rotated, if it can be.
+    rotate: str = ""
+
+    def specs(self) -> list[PageSpec]:
+        return [
+            PageSpec(self.path, self.show),
+            PageSpec(self.issue, act=self._issue),
+            PageSpec(self.revoke, self._revoke, self._revoke),
+        ]
+
+    async def show(self, context: Context, *first: Block) -> Response:
+        """The tokens, page by page. Those of a closed account show as closed; a reader who may
+        change nothing sees no acts."""
+        say, account = context.say, await self.account(context)
+        now_s, after = context.now_s, position_in(context.query("after"))
+        tokens = await tokens_page(context.database, account.id, PAGE_ROWS + 1, now_s, after)
+        kept, is_closed = named_account(context, account.id), account.closed_at_s is not None
+        may_change = context.person.may_change and not is_closed
+        acts = (["", ""] if self.rotate else [""]) if may_change else []
+        none = say("There is no token yet: issue the first below.")
+        part = page_part(tokens, after, self.path, lambda last: position_of(last, now_s), **kept)
+        columns = titles(say, "Label", "Token", "State", "Issued", "Last used", "Expires", "Limits")
+        table = Table(
+            [*columns, *acts],
+            [
+                [
+                    *_token_cells(context, each, is_closed),
+                    *(self._acts(context, each) if acts else []),
+                ]
+                for each in part.rows
+            ],
+            Empty(none if may_change else say("There is no token yet.")),
+            title=say("Tokens") if kept else "",
+            older=part.next,
+            newest=part.first,
+        )
+        forms = [_token_form(context, self.issue, account.id)] if may_change else []
+        return self.page(context, account, self.path, [table, *forms], *first)
+
+    def _acts(self, context: Context, token: Token) -> list[Cell]:
+        """Links, while a token is active."""
+        say, of = context.say, token.label or token.start
+        named = {**named_account(context, token.account_id, "account"), "token": token.id}
+        acts = [Cell(say("Revoke"), "time", context.question(self.revoke, **named), of=of)]
+        if self.rotate:
+            acts.insert(0, Cell(say("Rotate"), "time", address(self.rotate, **named), of=of))
+        return acts if token.state(context.now_s) == "valid" else [Cell("") for _ in acts]
+
+    async def own_token(self, context: Context) -> Token:
+        """A token of this account; another account's token is "no such token"."""
+        account, wanted = await self.account(context), context.form.get("token", "")
+        found = await find_own_token(context.database, account.id, wanted)
+        if found is None:
+            raise PageError(404, "There is no such token", "It may be revoked already.")
+        return found
+
+    async def _issue(self, context: Context) -> Response:
+        account = await self.account(context)
+        days = context.optional_number("days", context.say("Valid for days"))
+        issued = await issue_token(
+            context.database,
+            context.runtime,
+            account.id,
+            kind=chosen_kind(context),
+            label=context.form.get("label", "")[:100],
+            lifetime_s=None if days is None else days * DAY_S,
+            limits=_asked_limits(context),
+            day_start_s=context.counted_from_s,
+            check_maker=partial(check_signed_in, context),
+        )
+        return await self.show(context, *await new_token(context, issued))
+
+    async def _revoke(self, context: Context) -> Response:
+        say, token = context.say, await self.own_token(context)
+        name = token.label or token.start
+        question = say("Revoke the token “{name}”? Calls with it are refused at once.", name=name)
+        context.confirm(question, say("Revoke"))
+        await revoke_token(context.database, context.runtime, token.id)
+        named = named_account(context, token.account_id)
+        return context.go(self.path, **named, said="revoked")
 
 
-async def tokens_table(
-    context: Context,
-    account_id: str,
-    *,
-    path: str,
-    kept: Mapping[str, str],
-    revoke: str,
-    rotate: str = "",
-    is_closed: bool,
-) -> Table:
-    """The tokens of an account, page by page; `kept` names the account in an operator's addresses.
-    The tokens of a closed account show as closed; a reader who may change nothing sees no acts."""
-    say, now_s, after = context.say, context.now_s, position_in(context.query("after"))
-    tokens = await tokens_page(context.database, account_id, PAGE_ROWS + 1, now_s, after)
-    named = {"account": account_id} if kept else {}
-    acts: list[_TokenAct] = []
-    may_change = context.person.may_change and not is_closed
-    if rotate and may_change:
-        acts.append((say("Rotate"), lambda of: address(rotate, token=of.id)))
-    if may_change:
-        acts.append((say("Revoke"), lambda of: context.question(revoke, **named, token=of.id)))
-    first = say("There is no token yet: issue the first below.")
-    part = page_part(tokens, after, path, lambda last: position_of(last, now_s), **kept)
-    columns = titles(say, "Label", "Token", "State", "Issued", "Last used", "Expires", "Limits")
-    return Table(
-        [*columns, *("" for _ in acts)],
-        [_token_row(context, each, acts, is_closed=is_closed) for each in part.rows],
-        Empty(first if may_change else say("There is no token yet.")),
-        title=say("Tokens") if kept else "",
-        older=part.next,
-        newest=part.first,
-    )
-
-
-def _token_row(
-    context: Context, token: Token, acts: Sequence[_TokenAct], *, is_closed: bool
-) -> list[Cell]:
-    """One token, with `acts` as links while it is active."""
+def _token_cells(context: Context, token: Token, is_closed: bool) -> list[Cell]:
     say, found = context.say, token.state(context.now_s)
-    if found == "revoked":
-        state = Cell(say("revoked"), tone="bad")
-    elif found == "expired":
-        state = Cell(say("expired"), tone="bad")
-    elif is_closed:
-        state = Cell(say("closed"), tone="bad")
-    else:
-        state = Cell(say("active"), tone="good")
-    is_active = state.tone == "good"
+    state = Cell(say("closed" if is_closed else "active"), tone="bad" if is_closed else "good")
+    if found != "valid":
+        state = Cell(say(found), tone="bad")
     return [
         Cell(token.label or "–"),
         Cell(f"{token.start}…", "code"),
         state,
         context.time(token.issued_at_s),
         context.time(token.last_used_at_s) if token.last_used_at_s else Cell(say("never"), "time"),
-        expiry(context, token.expires_at_s, is_valid=is_active),
+        expiry(context, token.expires_at_s, is_valid=state.tone == "good"),
         Cell(_limits(context, token)),
-        *(
-            Cell(text, "time", link_of(token), of=token.label or token.start)
-            if is_active
-            else Cell("")
-            for text, link_of in acts
-        ),
     ]
 
 
@@ -127,7 +171,7 @@ def chosen_kind(context: Context) -> str:
     return "test" if context.form.get("kind") == "test" else "live"
 
 
-def token_form(context: Context, action: str, account_id: str) -> Form:
+def _token_form(context: Context, action: str, account_id: str) -> Form:
     say, cap = context.say, context.say("no cap")
     return Form(
         action,
@@ -146,7 +190,7 @@ def token_form(context: Context, action: str, account_id: str) -> Form:
             Field("calls_per_day", say("Calls a day"), "number", placeholder=cap, least=0),
             _only_operations(context),
         ],
-        hidden={"account": account_id},
+        hidden=named_account(context, account_id, "account"),
         title=say("Issue a token"),
         is_line=True,
     )
@@ -176,30 +220,6 @@ def _asked_limits(context: Context) -> TokenLimits:
     )
 
 
-async def issued_token(context: Context, account_id: str) -> IssuedToken:
-    """Issues what the form of `token_form` asks for."""
-    days = context.optional_number("days", context.say("Valid for days"))
-    return await issue_token(
-        context.database,
-        context.runtime,
-        account_id,
-        kind=chosen_kind(context),
-        label=context.form.get("label", "")[:100],
-        lifetime_s=None if days is None else days * DAY_S,
-        limits=_asked_limits(context),
-        day_start_s=context.counted_from_s,
-        check_maker=partial(check_signed_in, context),
-    )
-
-
-async def revoke(context: Context, token: Token) -> None:
-    """Revokes a token, once the reader has confirmed it."""
-    say, name = context.say, token.label or token.start
-    question = say("Revoke the token “{name}”? Calls with it are refused at once.", name=name)
-    context.confirm(question, say("Revoke"))
-    await revoke_token(context.database, context.runtime, token.id)
-
-
 async def payable_operations(context: Context, token: Token) -> list[Operation]:
     """The operations that a token can call and pay for now; calls with a test token are free."""
     can_call = [each for each in OPERATIONS if token.limits.allows(each.name)]
@@ -220,7 +240,27 @@ async def new_token(context: Context, issued: IssuedToken) -> list[Block]:
     payable = await payable_operations(context, issued.token)
     # An operation of an installed package may have no example.
     operation = next((each for each in payable if each.name in ALL_EXAMPLES), None)
-    return [secret, *(await _first_call(context, issued, operation) if operation else ())]
+    shown: list[Block] = [secret]
+    if operation is not None:
+        shown += await _first_call(context, issued, operation)
+    if not payable and not context.person.account_id:
+        shown += await _unpayable(context, issued.token)
+    return shown
+
+
+async def _unpayable(context: Context, token: Token) -> list[Block]:
+    """For an operator: what is to be done before any call with a token can be paid."""
+    say, wanted = context.say, [each.name for each in OPERATIONS if token.limits.allows(each.name)]
+    if not wanted:
+        return []
+    prices = await prices_of(context, token.account_id)
+    text = say("No operation that this token may call can be paid yet.")
+    cure = Link(say("Top up"), address("/operator/account", id=token.account_id))
+    if all(prices[each] is None for each in wanted):
+        text = say("This account may call no operation of this token yet.")
+        permissions = address("/operator/account/operations", id=token.account_id)
+        cure = Link(say("Enable operations"), permissions)
+    return [Notice(text, "soon", cure)]
 
 
 async def _first_call(context: Context, issued: IssuedToken, operation: Operation) -> list[Block]:

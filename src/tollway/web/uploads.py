@@ -47,6 +47,36 @@ class Upload:
         self.name = ""
         self.path: Path | None = None
         self._file: IO[bytes] | None = None
+        # The part that arrives now, and how many there were.
+        self._part = ""
+        self._is_file = False
+        self._value = bytearray()
+        self._count = 0
+
+    def take(self, parser: PushMultipartParser, chunk: bytes) -> None:
+        """Sorts the parts of a form as they arrive."""
+        for event in parser.parse(chunk):
+            if event is None:
+                if not self._is_file:
+                    self.fields[self._part] = self._value.decode(errors="replace")
+            elif isinstance(event, (bytes, bytearray)):
+                self._add(bytes(event))
+            else:
+                self._count += 1
+                self._part, self._value = event.name, bytearray()
+                self._is_file = event.name == FILE_FIELD and self.path is None
+                if self._count > _FIELDS_MAX:
+                    raise PageError(400, "This form cannot be read", "Send it from the page.")
+                if self._is_file:
+                    self.begin_file(event.filename or "")
+
+    def _add(self, content: bytes) -> None:
+        if self._is_file:
+            self.write(content)
+            return
+        self._value += content
+        if len(self._value) > _FIELD_MAX_BYTES:
+            raise PageError(413, "This form is too large", "Send less.")
 
     def begin_file(self, name: str) -> None:
         last = Path(name.replace("\\", "/")).name
@@ -79,12 +109,11 @@ async def read_upload(request: Request) -> Upload:
     try:
         async with asyncio.timeout(_TIMEOUT_S):
             with PushMultipartParser(options["boundary"], strict=True) as parser:
-                reader = _Reader(upload)
                 async for chunk in request.stream():
                     size += len(chunk)
                     if size > FILE_MAX_BYTES:
                         raise PageError(413, "This file is too large", "Load it at the terminal.")
-                    await asyncio.to_thread(reader.take, parser, chunk)
+                    await asyncio.to_thread(upload.take, parser, chunk)
     except (TimeoutError, ClientDisconnect):
         upload.drop()
         raise PageError(408, "This form did not arrive", "Please send it again.") from None
@@ -96,38 +125,3 @@ async def read_upload(request: Request) -> Upload:
         raise
     upload.end_file()
     return upload
-
-
-class _Reader:
-    """Sorts the parts of a form as they arrive."""
-
-    def __init__(self, upload: Upload) -> None:
-        self._upload = upload
-        self._name = ""
-        self._is_file = False
-        self._value = bytearray()
-        self._count = 0
-
-    def take(self, parser: PushMultipartParser, chunk: bytes) -> None:
-        for event in parser.parse(chunk):
-            if event is None:
-                if not self._is_file:
-                    self._upload.fields[self._name] = self._value.decode(errors="replace")
-            elif isinstance(event, (bytes, bytearray)):
-                self._add(bytes(event))
-            else:
-                self._count += 1
-                self._name, self._value = event.name, bytearray()
-                self._is_file = event.name == FILE_FIELD and self._upload.path is None
-                if self._count > _FIELDS_MAX:
-                    raise PageError(400, "This form cannot be read", "Send it from the page.")
-                if self._is_file:
-                    self._upload.begin_file(event.filename or "")
-
-    def _add(self, content: bytes) -> None:
-        if self._is_file:
-            self._upload.write(content)
-            return
-        self._value += content
-        if len(self._value) > _FIELD_MAX_BYTES:
-            raise PageError(413, "This form is too large", "Send less.")

@@ -22,8 +22,8 @@ from tollway.web.cookies import cookie_of
 LANGUAGES = {"en": "English", "zh": "中文"}
 # The files of the catalogue in each language.
 WORD_PARTS = (
-    *("", "_reference", "_caller", "_operator", "_second_factor", "_settings", "_rejected"),
-    *("_audit", "_reasons"),
+    *("", "_reference", "_caller", "_operator", "_trail", "_second_factor", "_settings"),
+    *("_rejected", "_rejected_problems", "_rejected_expected", "_audit", "_reasons"),
 )
 THEMES = ("auto", "light", "dark")
 LANGUAGE_COOKIE = "tollway_language"
@@ -72,7 +72,9 @@ class View(NamedTuple):
         """The address of the page that a form or a link is on, without the report of an act."""
         path, _, query = (self.came_from or self.address).partition("?")
         kept = [each for each in query.split("&") if each and not each.startswith("said=")]
-        return f"{path}?{'&'.join(kept)}" if kept else path
+        page = f"{path}?{'&'.join(kept)}" if kept else path
+        # A longer one is not taken back, and each row of a list would repeat it.
+        return page if is_own_address(page) else path
 
     def from_page(self, address: str) -> "View":
         """The view after a form on the page with this address, if that page is ours."""

@@ -49,7 +49,8 @@ class Addresses:
         import httpx2  # noqa: PLC0415
 
         try:
-            parsed = httpx2.URL(url)
+            # Cut, because parsing all that a form can send takes as long as dozens of calls.
+            parsed = httpx2.URL(url[:_URL_MAX])
         except (httpx2.InvalidURL, ValueError):
             raise AddressError("it is not an address") from None
         if not 0 < (parsed.port or 443) < 2**16:

@@ -35,7 +35,7 @@ from sqlalchemy import (
 from tollway.ledger.runtime import Runtime
 from tollway.store.clock import common_ms
 from tollway.store.database import Database, StoreError
-from tollway.store.query import Query
+from tollway.store.query import Query, alike, equals
 from tollway.store.schema.webhooks import IS_WAITING, webhook_delivery
 from tollway.store.sealing import Sealer, SealError
 from tollway.webhooks.addresses import AddressError, Addresses
@@ -124,9 +124,7 @@ _DUE = Query(
             webhook_delivery.c.endpoint_id == bindparam("of_endpoint"),
             webhook_delivery.c.next_at_ms <= _now_ms,
             ~exists().where(
-                _earlier.c.account_id == webhook_delivery.c.account_id,
-                _earlier.c.endpoint_id == webhook_delivery.c.endpoint_id,
-                _earlier.c.subject == webhook_delivery.c.subject,
+                alike(_earlier, webhook_delivery, "account_id", "endpoint_id", "subject"),
                 _earlier.c.number < webhook_delivery.c.number,
                 _is_waiting,
             ),
@@ -136,9 +134,9 @@ _DUE = Query(
     )
 )
 _its_key = (
-    webhook_delivery.c.account_id == bindparam("of_account"),
-    webhook_delivery.c.endpoint_id == bindparam("of_endpoint"),
-    webhook_delivery.c.number == bindparam("of_number"),
+    equals(
+        webhook_delivery, account_id="of_account", endpoint_id="of_endpoint", number="of_number"
+    ),
     _is_waiting,
 )
 _CLAIM = Query(

@@ -7,7 +7,7 @@ from sqlalchemy import BigInteger, bindparam, exists, null, select
 
 from tollway.store.clock import common_ms
 from tollway.store.database import Database, Reader
-from tollway.store.query import Query
+from tollway.store.query import Query, equals
 from tollway.store.schema.webhooks import webhook_delivery, webhook_endpoint
 from tollway.store.small_commits import PieceBudget, delete_oldest
 from tollway.webhooks.endpoints import IN_FORCE
@@ -31,14 +31,11 @@ class Delivery(msgspec.Struct, frozen=True):
     settled_at_ms: int | None
 
 
-_to_endpoint = (
-    webhook_delivery.c.account_id == bindparam("of_account"),
-    webhook_delivery.c.endpoint_id == bindparam("of_endpoint"),
-)
+_to_endpoint = equals(webhook_delivery, account_id="of_account", endpoint_id="of_endpoint")
 _PAGE = Query(
     lambda: (
         select(*(webhook_delivery.c[name] for name in Delivery.__struct_fields__))
-        .where(*_to_endpoint, webhook_delivery.c.number < bindparam("before", type_=BigInteger))
+        .where(_to_endpoint, webhook_delivery.c.number < bindparam("before", type_=BigInteger))
         .order_by(webhook_delivery.c.number.desc())
         .limit(bindparam("count"))
     )
@@ -47,7 +44,7 @@ _AGAIN = Query(
     lambda: (
         webhook_delivery.update()
         .where(
-            *_to_endpoint,
+            _to_endpoint,
             webhook_delivery.c.event_id == bindparam("wanted"),
             # Nothing is sent to an ended endpoint: a redelivery would only overwrite its log.
             exists().where(

@@ -14,8 +14,8 @@ from tollway.ledger.runtime import Runtime
 from tollway.ledger.tokens import MakerCheck
 from tollway.ledger.trail import record_act
 from tollway.store.clock import common_s
-from tollway.store.database import Database, Reader, Row, Transaction
-from tollway.store.query import Query, insert_row
+from tollway.store.database import Database, Reader, Row, Transaction, transactional
+from tollway.store.query import Query, equals, insert_row
 from tollway.store.schema.ledger import account
 from tollway.store.schema.webhooks import webhook_endpoint
 from tollway.store.sealing import Sealer
@@ -61,10 +61,7 @@ _OF_ACCOUNT = Query(
         .order_by(webhook_endpoint.c.made_at_s, webhook_endpoint.c.id)
     )
 )
-_its_key = (
-    webhook_endpoint.c.account_id == bindparam("of_account"),
-    webhook_endpoint.c.id == bindparam("wanted"),
-)
+_its_key = equals(webhook_endpoint, account_id="of_account", id="wanted")
 # Checks the account too: closing it misses an endpoint that is added at the same moment.
 IN_FORCE = and_(
     webhook_endpoint.c.ended_at_s.is_(None),
@@ -72,7 +69,7 @@ IN_FORCE = and_(
 )
 _sealed_columns = select(
     webhook_endpoint.c.url, webhook_endpoint.c.sealed_secrets, webhook_endpoint.c.rotated_at_s
-).where(*_its_key, IN_FORCE)
+).where(_its_key, IN_FORCE)
 _SEALED = Query(_sealed_columns)
 # If two callers rotate at once, the second must see the secret of the first.
 _SEALED_LOCKED = Query(_sealed_columns.with_for_update())
@@ -80,14 +77,14 @@ _ADD = Query(lambda: insert_row(webhook_endpoint))
 _ROTATE = Query(
     lambda: (
         webhook_endpoint.update()
-        .where(*_its_key, webhook_endpoint.c.ended_at_s.is_(None))
+        .where(_its_key, webhook_endpoint.c.ended_at_s.is_(None))
         .values(sealed_secrets=bindparam("new_secrets"), rotated_at_s=bindparam("at_s"))
     )
 )
 _END = Query(
     lambda: (
         webhook_endpoint.update()
-        .where(*_its_key, webhook_endpoint.c.ended_at_s.is_(None))
+        .where(_its_key, webhook_endpoint.c.ended_at_s.is_(None))
         .values(ended_at_s=bindparam("at_s"))
     )
 )
@@ -129,8 +126,9 @@ async def make_endpoint(
     return await add_endpoint(database, sealer, runtime, account_id, url, day_start_s, check_maker)
 
 
+@transactional
 async def add_endpoint(
-    database: Database,
+    transaction: Transaction,
     sealer: Sealer,
     runtime: Runtime,
     account_id: str,
@@ -139,44 +137,41 @@ async def add_endpoint(
     check_maker: MakerCheck | None = None,
 ) -> EndpointSecret:
     """Adds an endpoint; it counts against the limit of the day that began at `day_start_s`."""
-    made_at_s = await common_s(database, runtime.now_s())
+    made_at_s = await common_s(transaction, runtime.now_s())
     made = WebhookEndpoint(runtime.new_id("whk_"), url, made_at_s, None, None)
     secret = new_secret()
-
-    async def work(transaction: Transaction) -> None:
-        # Locks the account's count, so that concurrent additions see each other.
-        await count_today(transaction, account_id, Counted.WEBHOOKS, day_start_s)
-        # A name server can take its time, and the maker may have been revoked since.
-        if check_maker is not None:
-            await check_maker(transaction)
-        # Here, not in a sweep over all accounts: only an account that adds endpoints piles them up.
-        before_s = made_at_s - _ENDED_KEPT_S
-        await transaction.execute(_FORGET, of_account=account_id, before_s=before_s)
-        others = await list_endpoints(transaction, account_id)
-        if sum(each.ended_at_s is None for each in others) >= ENDPOINTS_MAX:
-            raise limit_reached(
-                ENDPOINTS_MAX, Phrase("webhooks", "的回调"), Phrase("end one first", "请先停用一个")
-            )
-        await transaction.execute(
-            _ADD,
-            account_id=account_id,
-            id=made.id,
-            url=url,
-            sealed_secrets=sealed_secrets(sealer, secrets_context(made.id), [secret]),
-            rotated_at_s=None,
-            last_number=0,
-            made_at_s=made_at_s,
-            ended_at_s=None,
+    # Locks the account's count, so that concurrent additions see each other.
+    await count_today(transaction, account_id, Counted.WEBHOOKS, day_start_s)
+    # A name server can take its time, and the maker may have been revoked since.
+    if check_maker is not None:
+        await check_maker(transaction)
+    # Here, not in a sweep over all accounts: only an account that adds endpoints piles them up.
+    before_s = made_at_s - _ENDED_KEPT_S
+    await transaction.execute(_FORGET, of_account=account_id, before_s=before_s)
+    others = await list_endpoints(transaction, account_id)
+    if sum(each.ended_at_s is None for each in others) >= ENDPOINTS_MAX:
+        raise limit_reached(
+            ENDPOINTS_MAX, Phrase("webhooks", "的回调"), Phrase("end one first", "请先停用一个")
         )
-        after = {"webhook_id": made.id, "url": url}
-        await record_act(transaction, runtime, "webhook add", f"account {account_id}", after=after)
-
-    await database.write(work)
+    await transaction.execute(
+        _ADD,
+        account_id=account_id,
+        id=made.id,
+        url=url,
+        sealed_secrets=sealed_secrets(sealer, secrets_context(made.id), [secret]),
+        rotated_at_s=None,
+        last_number=0,
+        made_at_s=made_at_s,
+        ended_at_s=None,
+    )
+    after = {"webhook_id": made.id, "url": url}
+    await record_act(transaction, runtime, "webhook add", f"account {account_id}", after=after)
     return EndpointSecret(made, secret)
 
 
+@transactional
 async def rotate_secret(
-    database: Database,
+    transaction: Transaction,
     sealer: Sealer,
     runtime: Runtime,
     account_id: str,
@@ -187,44 +182,37 @@ async def rotate_secret(
     """The new secret; None if there is no such endpoint. The others sign for another day. The
     rotation counts against the limit of the day that began at `day_start_s`. It is refused if the
     secret was changed since the endpoint was `seen`: who sent a form twice knows one of the two."""
+    row = await transaction.fetch_one(_SEALED_LOCKED, of_account=account_id, wanted=endpoint_id)
+    if row is None:
+        return None
+    if seen is not None and row[2] != seen.rotated_at_s:
+        raise LedgerError(
+            "The secret of webhook {webhook_id} was changed meanwhile.", webhook_id=endpoint_id
+        )
+    await count_today(transaction, account_id, Counted.SECRETS, day_start_s)
+    at_s = await common_s(transaction, runtime.now_s())
     secret = new_secret()
-
-    async def work(transaction: Transaction) -> bool:
-        row = await transaction.fetch_one(_SEALED_LOCKED, of_account=account_id, wanted=endpoint_id)
-        if row is None:
-            return False
-        if seen is not None and row[2] != seen.rotated_at_s:
-            raise LedgerError(
-                "The secret of webhook {webhook_id} was changed meanwhile.", webhook_id=endpoint_id
-            )
-        await count_today(transaction, account_id, Counted.SECRETS, day_start_s)
-        at_s = await common_s(transaction, runtime.now_s())
-        signing = [secret, *_signing(sealer, endpoint_id, row, at_s)][:SIGNING_MAX]
-        sealed = sealed_secrets(sealer, secrets_context(endpoint_id), signing)
-        values = {"of_account": account_id, "wanted": endpoint_id}
-        await transaction.execute(_ROTATE, **values, new_secrets=sealed, at_s=at_s)
-        subject, after = f"account {account_id}", {"webhook_id": endpoint_id}
-        await record_act(transaction, runtime, "webhook rotate", subject, after=after)
-        return True
-
-    return secret if await database.write(work) else None
+    signing = [secret, *_signing(sealer, endpoint_id, row, at_s)][:SIGNING_MAX]
+    sealed = sealed_secrets(sealer, secrets_context(endpoint_id), signing)
+    values = {"of_account": account_id, "wanted": endpoint_id}
+    await transaction.execute(_ROTATE, **values, new_secrets=sealed, at_s=at_s)
+    subject, after = f"account {account_id}", {"webhook_id": endpoint_id}
+    await record_act(transaction, runtime, "webhook rotate", subject, after=after)
+    return secret
 
 
+@transactional
 async def end_endpoint(
-    database: Database, runtime: Runtime, account_id: str, endpoint_id: str
+    transaction: Transaction, runtime: Runtime, account_id: str, endpoint_id: str
 ) -> bool:
     """Ends an endpoint: nothing more is sent to it. False if it had ended or never existed."""
-    at_s = await common_s(database, runtime.now_s())
+    at_s = await common_s(transaction, runtime.now_s())
     values = {"of_account": account_id, "wanted": endpoint_id, "at_s": at_s}
-
-    async def work(transaction: Transaction) -> bool:
-        if not await transaction.execute(_END, **values):
-            return False
-        subject, after = f"account {account_id}", {"webhook_id": endpoint_id}
-        await record_act(transaction, runtime, "webhook end", subject, after=after)
-        return True
-
-    return await database.write(work)
+    if not await transaction.execute(_END, **values):
+        return False
+    subject, after = f"account {account_id}", {"webhook_id": endpoint_id}
+    await record_act(transaction, runtime, "webhook end", subject, after=after)
+    return True
 
 
 class Target(msgspec.Struct, frozen=True):

@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, String, bindparam, exists, select
 from tollway.ledger.creation_limits import Counted, count_today
 from tollway.ledger.runtime import Runtime
 from tollway.store.clock import common_ms
-from tollway.store.database import Database, Reader, Transaction
+from tollway.store.database import Reader, Transaction, transactional
 from tollway.store.query import Query, insert_row
 from tollway.store.schema.webhooks import webhook_delivery, webhook_endpoint
 from tollway.webhooks.endpoints import IN_FORCE
@@ -163,17 +163,14 @@ async def record_event(transaction: Transaction, runtime: Runtime, event: Event)
     return True
 
 
+@transactional
 async def send_test_event(
-    database: Database, runtime: Runtime, account_id: str, day_start_s: int
+    transaction: Transaction, runtime: Runtime, account_id: str, day_start_s: int
 ) -> bool:
     """Has a test event delivered to every endpoint of an account; False if there is none. It counts
     against the limit of the day that began at `day_start_s`."""
     # Each test is its own subject, so that a failed one does not hold up later ones.
     subject = runtime.new_id("test:")
     event = Event(account_id, "webhook.test", subject, {"account_id": account_id})
-
-    async def work(transaction: Transaction) -> bool:
-        await count_today(transaction, account_id, Counted.EVENTS, day_start_s)
-        return await record_event(transaction, runtime, event)
-
-    return await database.write(work)
+    await count_today(transaction, account_id, Counted.EVENTS, day_start_s)
+    return await record_event(transaction, runtime, event)

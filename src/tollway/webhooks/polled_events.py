@@ -9,7 +9,6 @@ from sqlalchemy import (
     ColumnElement,
     String,
     Table,
-    and_,
     bindparam,
     cast,
     exists,
@@ -21,8 +20,8 @@ from sqlalchemy import (
 from tollway.ledger.creation_limits import Counted, count_today
 from tollway.ledger.runtime import UNATTENDED, Runtime
 from tollway.ledger.trail import record_act
-from tollway.store.database import Database, Reader, Transaction
-from tollway.store.query import Query, insert
+from tollway.store.database import Database, Reader, Transaction, transactional
+from tollway.store.query import Query, alike, equals, insert
 from tollway.store.schema.consent import consent
 from tollway.store.schema.ledger import balance, token
 from tollway.store.schema.webhooks import balance_alert, webhook_endpoint
@@ -35,9 +34,7 @@ EXPIRES_SOON_S = 7 * 86_400
 # Only accounts with a webhook: another account is notified as soon as it adds its first one, even
 # of what was low or expiring before.
 _notified = select(webhook_endpoint.c.account_id).where(IN_FORCE).distinct()
-_its_balance = and_(
-    balance.c.account_id == balance_alert.c.account_id, balance.c.unit == balance_alert.c.unit
-)
+_its_balance = alike(balance, balance_alert, "account_id", "unit")
 _LOW = Query(
     lambda: (
         select(balance_alert.c.account_id, balance_alert.c.unit)
@@ -56,17 +53,14 @@ _HIGH_AGAIN = Query(
         .where(balance_alert.c.fired_at_ms.is_not(None), balance.c.amount >= balance_alert.c.below)
     )
 )
-_its_key = (
-    balance_alert.c.account_id == bindparam("of_account"),
-    balance_alert.c.unit == bindparam("of_unit"),
-)
+_its_key = equals(balance_alert, account_id="of_account", unit="of_unit")
 _left = select(balance.c.amount).where(_its_balance).scalar_subquery()
 # Both statements check again: another node may have acted meanwhile, or the balance changed.
 _FIRE = Query(
     lambda: (
         balance_alert.update()
         .where(
-            *_its_key,
+            _its_key,
             balance_alert.c.fired_at_ms.is_(None),
             exists().where(_its_balance, balance.c.amount < balance_alert.c.below),
         )
@@ -77,7 +71,7 @@ _FIRE = Query(
 _RESET = Query(
     lambda: (
         balance_alert.update()
-        .where(*_its_key, exists().where(_its_balance, balance.c.amount >= balance_alert.c.below))
+        .where(_its_key, exists().where(_its_balance, balance.c.amount >= balance_alert.c.below))
         .values(fired_at_ms=null())
     )
 )
@@ -93,7 +87,7 @@ _SET = Query(
         set_={"below": _insert_alert.excluded.below, "fired_at_ms": null()},
     )
 )
-_UNSET = Query(lambda: balance_alert.delete().where(*_its_key))
+_UNSET = Query(lambda: balance_alert.delete().where(_its_key))
 _ALERTS = Query(
     lambda: (
         select(balance_alert.c.unit, balance_alert.c.below)
@@ -139,8 +133,9 @@ _CONSENTS = Query(
 )
 
 
+@transactional
 async def set_alert(
-    database: Database,
+    transaction: Transaction,
     account_id: str,
     unit: str,
     below: int,
@@ -150,17 +145,13 @@ async def set_alert(
     """Sets the balance below which the account is notified; 0 removes the alert. The change counts
     against the limit of the day that began at `day_start_s`."""
     key = {"of_account": account_id, "of_unit": unit}
-
-    async def work(transaction: Transaction) -> None:
-        await count_today(transaction, account_id, Counted.ALERTS, day_start_s)
-        if below:
-            await transaction.execute(_SET, **key, limit=below)
-        else:
-            await transaction.execute(_UNSET, **key)
-        after = {"unit": unit, "below": below}
-        await record_act(transaction, runtime, "alert set", f"account {account_id}", after=after)
-
-    await database.write(work)
+    await count_today(transaction, account_id, Counted.ALERTS, day_start_s)
+    if below:
+        await transaction.execute(_SET, **key, limit=below)
+    else:
+        await transaction.execute(_UNSET, **key)
+    after = {"unit": unit, "below": below}
+    await record_act(transaction, runtime, "alert set", f"account {account_id}", after=after)
 
 
 async def list_alerts(reader: Reader, account_id: str) -> list[tuple[str, int]]:
@@ -199,17 +190,17 @@ async def watch(database: Database, runtime: Runtime) -> None:
         await _record_once(database, runtime, event)
 
 
-async def _report_low(database: Database, runtime: Runtime, account_id: str, unit: str) -> None:
-    async def work(transaction: Transaction) -> None:
-        key = {"of_account": account_id, "of_unit": unit}
-        found = await transaction.fetch_one(_FIRE, **key, at_ms=runtime.at_ms())
-        if found is not None:
-            below, left = found
-            data = {"unit": unit, "left": left, "below": below}
-            event = Event(account_id, "balance.low", f"balance:{unit}", data)
-            await record_event(transaction, runtime, event)
-
-    await database.write(work)
+@transactional
+async def _report_low(
+    transaction: Transaction, runtime: Runtime, account_id: str, unit: str
+) -> None:
+    key = {"of_account": account_id, "of_unit": unit}
+    found = await transaction.fetch_one(_FIRE, **key, at_ms=runtime.at_ms())
+    if found is not None:
+        below, left = found
+        data = {"unit": unit, "left": left, "below": below}
+        event = Event(account_id, "balance.low", f"balance:{unit}", data)
+        await record_event(transaction, runtime, event)
 
 
 async def _record_once(database: Database, runtime: Runtime, event: Event) -> None:

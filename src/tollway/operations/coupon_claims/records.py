@@ -2,7 +2,7 @@
 time, which depends on the gateway's time zone."""
 
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import msgspec
 
@@ -25,6 +25,7 @@ from tollway.operations.coupon_claims.operation import CouponRecord
 
 DELIVERY, FLASH = 4, 6
 DELIVERY_COUPON = "WAIMAI_COUPON"
+_TYPES = f"{DELIVERY} for food delivery, or {FLASH} for flash purchase"
 # What a claim begins with in an answer; its time follows.
 BEFORE_TIME = b'{"couponTime":"'
 # The fields that differ between claims of one coupon, left empty.
@@ -37,7 +38,7 @@ class ClaimRecord(msgspec.Struct, frozen=True):
 
     coupon_code: Id
     sid: Id
-    type: Number
+    type: Annotated[Number, msgspec.Meta(description=_TYPES)]
     claim_time: Seconds
     coupon_name: Name
     money: Yuan
@@ -161,7 +162,7 @@ def _coupon_type(record: ClaimRecord) -> str:
         return DELIVERY_COUPON
     if record.type != FLASH:
         problem = shown_number(str(record.type))
-        raise RecordError("type", problem, "4 for food delivery, or 6 for flash purchase")
+        raise RecordError("type", problem, _TYPES)
     if record.coupon_type is None:
         raise RecordError("coupon_type", "it is missing", f"it with type {FLASH}")
     return record.coupon_type

@@ -178,7 +178,6 @@ class _FirstFigures(FigureLoader):
     async def store(self, transaction: Transaction, records: Sequence[FigureRow]) -> int:
         for table in (product, product_day, product_figure):
             await transaction.insert_rows(table, [row for of, row in records if of is table])
-        await figures_changed(transaction)
         figures = [row for of, row in records if of is product_figure]
         days = {day: list(parts) for day, parts in groupby(figures, itemgetter(0, 1))}
         made = [
@@ -188,6 +187,7 @@ class _FirstFigures(FigureLoader):
         # A day may begin in one transaction and end in the next: each makes what is stored so far.
         cut = [day for day, parts in days.items() if len(parts) < _DAY_PARTS]
         await remake_parts(transaction, cut)
+        await figures_changed(transaction)
         return len(records)
 
 

@@ -78,9 +78,15 @@ _REMOVE = Query(
 )
 
 
+async def lock_parts(transaction: Transaction) -> None:
+    """Waits for other loads, and keeps them waiting until this transaction ends: so the later one
+    sees the figures of both. Not by the row of versions, for which all other changes would wait."""
+    await transaction.lock_names(["product figures"])
+
+
 async def make_parts(transaction: Transaction, figures: Iterable[Row]) -> None:
     """Makes the ready parts of the days of these figures, which are stored already. If a day has
-    further figures, it is read back."""
+    further figures, it is read back. The parts must be locked."""
     coming: defaultdict[ProductDay, list[Row]] = defaultdict(list)
     for row in figures:
         coming[row[:2]].append(row)
@@ -115,14 +121,17 @@ async def remake_all(database: Database) -> Remade:
 
 
 async def _remake(days: Collection[ProductDay], transaction: Transaction) -> int:
-    # Before the figures are read, as in a load: this waits for a load that is still running.
+    await lock_parts(transaction)
+    changed = await remake_parts(transaction, days)
     await figures_changed(transaction)
-    return await remake_parts(transaction, days)
+    return changed
 
 
 async def _remove(days: Collection[ProductDay], transaction: Transaction) -> int:
+    await lock_parts(transaction)
+    removed = await transaction.execute_many(_REMOVE, days)
     await figures_changed(transaction)
-    return await transaction.execute_many(_REMOVE, days)
+    return removed
 
 
 async def _made(reader: Reader, days: Collection[ProductDay]) -> list[Row]:

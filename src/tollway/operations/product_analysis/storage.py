@@ -7,7 +7,7 @@ from operator import itemgetter
 from sqlalchemy import Table
 
 from tollway.intake.record_fields import fen_of
-from tollway.operations.product_analysis.ready_days import make_parts
+from tollway.operations.product_analysis.ready_days import lock_parts, make_parts
 from tollway.operations.product_analysis.records import (
     DayRecord,
     KeywordRecord,
@@ -55,9 +55,9 @@ class FigureLoader:
             if table is product_figure:
                 figures = newest_rows
         if changed:
-            # Before the parts are made: it serialises loads, so the later one sees all figures.
-            await figures_changed(transaction)
+            await lock_parts(transaction)
             await make_parts(transaction, figures)
+            await figures_changed(transaction)
         return changed
 
 

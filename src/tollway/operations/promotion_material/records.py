@@ -81,8 +81,8 @@ def checked_material(values: dict[str, object]) -> MaterialRecord:
     record = _check(values)
     if record.remain_count > record.total_count:
         raise RecordError("remain_count", "it is more than total_count", "a number that is not")
-    check_since_2000("display_start_ms", record.display_start_ms / 1000, MILLISECONDS_OR_ZERO)
-    check_since_2000("display_end_ms", record.display_end_ms / 1000, MILLISECONDS_OR_ZERO)
+    for field, at_ms in _times(record):
+        check_since_2000(field, at_ms / 1000, MILLISECONDS_OR_ZERO)
     if record.display_start_ms >= record.display_end_ms:
         raise RecordError("display_end_ms", "it is not after display_start_ms", "a later time")
     for field, link in _links(record):
@@ -91,6 +91,14 @@ def checked_material(values: dict[str, object]) -> MaterialRecord:
             expected = "a whole address without pid: each caller's own is put in"
             raise RecordError(field, problem, expected)
     return record
+
+
+def _times(record: MaterialRecord) -> Iterator[tuple[str, int]]:
+    yield "display_start_ms", record.display_start_ms
+    yield "display_end_ms", record.display_end_ms
+    for number, benefit in enumerate(record.benefits):
+        yield f"benefits[{number}].start_ms", benefit.start_ms
+        yield f"benefits[{number}].end_ms", benefit.end_ms
 
 
 def _link_problem(link: str) -> str:

@@ -54,7 +54,8 @@ last_run = Table(
     sqlite_with_rowid=False,
 )
 
-# One row. A gateway throws a cache away when its version changes.
+# One row. A gateway throws a cache away when its version changes; of the directory's, only what is
+# about the accounts that `latest_changes` names, if it does (store/cache_versions.py).
 version = Table(
     "version",
     metadata,
@@ -62,4 +63,5 @@ version = Table(
     Column("directory", BigInteger, nullable=False),
     Column("figures", BigInteger, nullable=False),
     Column("material", BigInteger, nullable=False),
+    Column("latest_changes", String, nullable=False, server_default=""),
 )

@@ -1,35 +1,20 @@
 """An account's tokens and members, managed by its own people."""
 
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from starlette.responses import Response
 
 from tollway.identity.people import Role
-from tollway.ledger.tokens import Token, find_own_token, replace_token
+from tollway.ledger.accounts import Account
+from tollway.ledger.tokens import Token, replace_token
 from tollway.web.account_parts import state_notice
 from tollway.web.area import Context
 from tollway.web.blocks import Block, Field, Form, Link
-from tollway.web.caller.home import PATH, account_id, own_account
-from tollway.web.member_parts import (
-    CHANGED,
-    REMOVED,
-    check_signed_in,
-    give_role,
-    given_link,
-    invite_form,
-    invited,
-    members_table,
-    remove,
-    role_page,
-)
+from tollway.web.caller.home import PATH, own_account
+from tollway.web.member_parts import CHANGED, REMOVED, MemberPages, check_signed_in
 from tollway.web.page_errors import PageError
-from tollway.web.token_parts import (
-    issued_token,
-    new_token,
-    revoke,
-    token_form,
-    tokens_table,
-)
+from tollway.web.token_parts import TokenPages, new_token
 from tollway.web.wording import exact_time, sentence
 
 TOKENS = f"{PATH}/tokens"
@@ -39,42 +24,44 @@ _MEMBER_SAID = {"removed": REMOVED, "role": CHANGED}
 _REVOKED = {"revoked": sentence("The token is revoked: it is refused from the next call on.")}
 
 
-async def show_tokens(context: Context, *first: Block) -> Response:
-    say, account = context.say, await own_account(context)
-    is_closed = account.closed_at_s is not None
-    blocks = [*state_notice(context, account), *context.reported(_REVOKED, *first)]
-    blocks.append(
-        await tokens_table(
-            context,
-            account.id,
-            path=TOKENS,
-            kept={},
-            revoke=f"{TOKENS}/revoke",
-            rotate=f"{TOKENS}/rotate",
-            is_closed=is_closed,
-        )
-    )
-    if context.person.may_change and not is_closed:
-        blocks.append(token_form(context, f"{TOKENS}/issue", ""))
-    return context.page(say("Tokens"), blocks)
+def _page(
+    title: str,
+    said: Mapping[str, str],
+    context: Context,
+    account: Account,
+    _: str,
+    blocks: Sequence[Block],
+    *first: Block,
+) -> Response:
+    shown = [*state_notice(context, account), *context.reported(said, *first), *blocks]
+    return context.page(context.say(title), shown)
 
 
-async def issue_act(context: Context) -> Response:
-    issued = await issued_token(context, account_id(context.person))
-    return await show_tokens(context, *await new_token(context, issued))
+def _crumbs(context: Context, _: Account, path: str) -> list[Link]:
+    return [Link(context.say("Members"), path)]
 
 
-async def _own_token(context: Context) -> Token:
-    """A token of this account; another account's token is "no such token"."""
-    own, wanted = account_id(context.person), context.form.get("token", "")
-    found = await find_own_token(context.database, own, wanted)
-    if found is None:
-        raise PageError(404, "There is no such token", "It may be revoked already.")
-    return found
+MEMBER_PAGES = MemberPages(
+    own_account,
+    partial(_page, sentence("Members"), _MEMBER_SAID),
+    _crumbs,
+    MEMBERS,
+    MEMBERS,
+    f"{MEMBERS}/invite",
+    Role.DEVELOPER,
+)
+TOKEN_PAGES = TokenPages(
+    own_account,
+    partial(_page, sentence("Tokens"), _REVOKED),
+    TOKENS,
+    f"{TOKENS}/issue",
+    f"{TOKENS}/revoke",
+    f"{TOKENS}/rotate",
+)
 
 
 async def _rotatable(context: Context) -> Token:
-    token = await _own_token(context)
+    token = await TOKEN_PAGES.own_token(context)
     if token.state(context.now_s) != "valid":
         raise PageError(409, "This token has ended", "Issue a new one instead.")
     return token
@@ -130,42 +117,4 @@ async def rotate_act(context: Context) -> Response:
         day_start_s=context.day_start_s,
         check_maker=partial(check_signed_in, context),
     )
-    return await show_tokens(context, *await new_token(context, issued))
-
-
-async def revoke_act(context: Context) -> Response:
-    await revoke(context, await _own_token(context))
-    return context.go(TOKENS, said="revoked")
-
-
-async def show_members(context: Context, *first: Block) -> Response:
-    say, account = context.say, await own_account(context)
-    blocks = [*state_notice(context, account), *context.reported(_MEMBER_SAID, *first)]
-    table = await members_table(context, account.id, path=MEMBERS, acts=MEMBERS, kept={})
-    blocks.append(table)
-    if context.person.may_invite and account.closed_at_s is None:
-        blocks.append(invite_form(context, f"{MEMBERS}/invite", Role.DEVELOPER, {}))
-    return context.page(say("Members"), blocks)
-
-
-async def invite_act(context: Context) -> Response:
-    return await show_members(context, await invited(context, account_id(context.person)))
-
-
-async def link_act(context: Context) -> Response:
-    return await show_members(context, await given_link(context, account_id(context.person)))
-
-
-async def show_role(context: Context) -> Response:
-    crumbs = [Link(context.say("Members"), MEMBERS)]
-    return await role_page(context, account_id(context.person), f"{MEMBERS}/role", {}, crumbs)
-
-
-async def role_act(context: Context) -> Response:
-    await give_role(context, account_id(context.person))
-    return context.go(MEMBERS, said="role")
-
-
-async def remove_act(context: Context) -> Response:
-    await remove(context, account_id(context.person))
-    return context.go(MEMBERS, said="removed")
+    return await TOKEN_PAGES.show(context, *await new_token(context, issued))

@@ -153,17 +153,19 @@ def _typed(context: Context, operation: Operation) -> dict[str, Any]:
         text = context.form.get(name, "").strip()
         if not text:
             continue
+        is_json = field.kind.schema().get("type") == "array"
+        most = _JSON_MAX if is_json else _TEXT_MAX
+        # The page of the answer is many times as long.
+        if len(text) > most:
+            raise PageError(
+                400,
+                "This is too long",
+                "{field} can have {most} characters at most.",
+                field=name,
+                most=grouped(most),
+            ).at(name)
         values[name] = as_sent(field, text)
-        if field.kind.schema().get("type") == "array":
-            # The page of the answer is many times as long.
-            if len(text) > _JSON_MAX:
-                raise PageError(
-                    400,
-                    "This is too long",
-                    "{field} can have {most} characters at most.",
-                    field=name,
-                    most=grouped(_JSON_MAX),
-                ).at(name)
+        if is_json:
             try:
                 values[name] = msgspec.json.decode(text)
             except (msgspec.DecodeError, RecursionError):

@@ -5,12 +5,13 @@ from collections.abc import Sequence
 
 from starlette.responses import Response
 
+from tollway.identity.people import Role
 from tollway.ledger import LedgerError
 from tollway.ledger.accounts import Account, find_account
 from tollway.web.account_parts import state_notice
 from tollway.web.area import Context, address
 from tollway.web.blocks import Block, Link, MoreOfPage, Tab
-from tollway.web.member_parts import CHANGED, REMOVED
+from tollway.web.member_parts import CHANGED, REMOVED, MemberPages
 from tollway.web.page_errors import PageError
 from tollway.web.wording import sentence
 
@@ -88,3 +89,8 @@ def tab_page(
     """One tab; `first` are the blocks that an act shows."""
     shown = [*context.reported(_SAID, *first), *state_notice(context, account), *blocks]
     return context.page(account.name, shown, **account_frame(context, account, tab))
+
+
+MEMBER_PAGES = MemberPages(
+    find_wanted, tab_page, account_crumbs, MEMBERS, f"{ONE}/member", f"{ONE}/invite", Role.OWNER
+)

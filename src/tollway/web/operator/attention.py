@@ -1,7 +1,7 @@
 """What needs an operator: each alarm, with a link to where it can be fixed."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import timedelta
 from itertools import chain
 
@@ -51,7 +51,7 @@ _WITHOUT_NUMBERS = Query(
 )
 
 
-_Alarms = list[list[Cell]]
+_Alarms = AsyncIterator[list[Cell]]
 
 
 def _alarm(text: str, tone: str, where: str, href: str) -> list[Cell]:
@@ -60,8 +60,8 @@ def _alarm(text: str, tone: str, where: str, href: str) -> list[Cell]:
 
 async def attention(context: Context) -> list[Block]:
     say = context.say
-    found = await asyncio.gather(*(find(context) for find in _FINDERS))
-    rows: _Alarms = list(chain.from_iterable(found))
+    found = await asyncio.gather(*(_alarms(find(context)) for find in _FINDERS))
+    rows = list(chain.from_iterable(found))
     note = await _watched_note(context)
     if not rows:
         text = say(" ").join(filter(None, (say("Nothing needs attention."), note)))
@@ -70,23 +70,26 @@ async def attention(context: Context) -> list[Block]:
     return [Table(columns, rows, title=say("Needs attention"), note=note, is_ranked=True)]
 
 
+async def _alarms(found: _Alarms) -> list[list[Cell]]:
+    return [each async for each in found]
+
+
 async def _overdue(context: Context) -> _Alarms:
     say = context.say
     holds = await count_open_holds(context.database, int(context.now_s * 1000))
-    if not holds.overdue:
-        return []
-    text = counted(
-        say,
-        holds.overdue,
-        sentence("{count} waybill waits too long for its carrier"),
-        sentence("{count} waybills wait too long for their carrier"),
-    )
-    return [_alarm(text, "bad", say("Waybills"), "/operator/waybills")]
+    if holds.overdue:
+        text = counted(
+            say,
+            holds.overdue,
+            sentence("{count} waybill waits too long for its carrier"),
+            sentence("{count} waybills wait too long for their carrier"),
+        )
+        yield _alarm(text, "bad", say("Waybills"), "/operator/waybills")
 
 
 async def _pools(context: Context) -> _Alarms:
     """Pools that are nearly empty, or will be within days at the pace of the last 24 hours."""
-    say, found = context.say, []
+    say, where = context.say, context.say("Load numbers")
     paces = await numbers_a_day(context.database, int(context.now_s))
     needed = {wp_code: pace * SOON_DAYS for wp_code, pace in paces.items()}
     for wp_code, left in sorted((await numbers_left(context.database, needed)).items()):
@@ -109,44 +112,32 @@ async def _pools(context: Context) -> _Alarms:
         else:
             continue
         tone = "bad" if left == 0 else "soon"
-        found.append(
-            _alarm(text, tone, say("Load numbers"), address("/operator/carriers", load=wp_code))
-        )
+        yield _alarm(text, tone, where, address("/operator/carriers", load=wp_code))
     for (wp_code,) in await context.database.fetch_long(_WITHOUT_NUMBERS, "overview"):
         text = say("{carrier} never had numbers", carrier=wp_code)
-        found.append(
-            _alarm(text, "bad", say("Load numbers"), address("/operator/carriers", load=wp_code))
-        )
-    return found
+        yield _alarm(text, "bad", where, address("/operator/carriers", load=wp_code))
 
 
 async def _rejected(context: Context) -> _Alarms:
     say = context.say
     ((rejected,),) = await context.database.fetch_long(_REJECTED, "overview")
     if not rejected:
-        return []
+        return
+    for (source,) in await context.database.fetch_long(FULL_SOURCES, "overview"):
+        text = say("Pushes of {name} with wrong records are refused: too many wait", name=source)
+        yield _alarm(text, "bad", say("Data"), "/operator/data")
     text = counted(
         say,
         rejected,
         sentence("{count} pushed record was rejected"),
         sentence("{count} pushed records were rejected"),
     )
-    full = [
-        _alarm(
-            say("Pushes of {name} with wrong records are refused: too many wait", name=source),
-            "bad",
-            say("Data"),
-            "/operator/data",
-        )
-        for (source,) in await context.database.fetch_long(FULL_SOURCES, "overview")
-    ]
-    return [*full, _alarm(text, "soon", say("Data"), "/operator/data")]
+    yield _alarm(text, "soon", say("Data"), "/operator/data")
 
 
 async def _runs(context: Context) -> _Alarms:
     """Sources that went silent, an audit that failed or is missing, and a missing backup."""
-    say, found = context.say, []
-    runs = await last_runs(context.database)
+    say, runs = context.say, await last_runs(context.database)
 
     def is_long_ago(at_s: float) -> bool:
         # A time that is as far ahead is from a wrong clock, and says nothing.
@@ -156,27 +147,24 @@ async def _runs(context: Context) -> _Alarms:
         if name.startswith(PUSH_PREFIX) and is_long_ago(run.at_s):
             source = name.removeprefix(PUSH_PREFIX)
             text = say("Source {name} has pushed nothing for a day", name=source)
-            found.append(_alarm(text, "soon", say("Data"), "/operator/data"))
+            yield _alarm(text, "soon", say("Data"), "/operator/data")
     audited = runs.get(AUDIT)
     if audited is not None and not audited.is_good:
-        text = say("The last audit failed")
-        found.append(_alarm(text, "bad", say("Audit"), "/operator/audit"))
+        yield _alarm(say("The last audit failed"), "bad", say("Audit"), "/operator/audit")
     ((oldest_s,),) = await context.database.fetch_all(_OLDEST)
     # A gateway without accounts has nothing to lose yet.
     began_s = context.now_s if oldest_s is None else oldest_s
     if is_long_ago(audited.at_s if audited else began_s):
-        text = say("There was no audit for a day")
-        found.append(_alarm(text, "soon", say("Audit"), "/operator/audit"))
+        yield _alarm(say("There was no audit for a day"), "soon", say("Audit"), "/operator/audit")
     copied = runs.get(BACKUP)
     if not context.database.is_shared and is_long_ago(copied.at_s if copied else began_s):
         text = say("There was no backup for a day")
-        found.append(_alarm(text, "soon", say("Backup"), "/operator/backup"))
-    return found
+        yield _alarm(text, "soon", say("Backup"), "/operator/backup")
 
 
 async def _nodes(context: Context) -> _Alarms:
     """Nodes that stopped reporting, run an older version, or have a replica that lags behind."""
-    say, now_ms, found = context.say, int(context.now_s * 1000), []
+    say, now_ms = context.say, int(context.now_s * 1000)
     nodes = await all_nodes(context.database)
     newest = max((each.knows_schema for each in nodes), default="")
     lag_ms_max = context.services.settings.read_lag_s * 1000
@@ -189,8 +177,7 @@ async def _nodes(context: Context) -> _Alarms:
             text = say("The replica of node {name} is behind", name=each.name)
         else:
             continue
-        found.append(_alarm(text, "soon", say("Nodes"), address("/operator/nodes")))
-    return found
+        yield _alarm(text, "soon", say("Nodes"), "/operator/nodes")
 
 
 async def _low_balances(context: Context) -> _Alarms:
@@ -205,15 +192,9 @@ async def _low_balances(context: Context) -> _Alarms:
         elif each.below is not None and each.amount < each.below:
             found.append((SOON_DAYS, each.account_name, each.unit, "soon", each))
     found.sort()
-    rows = [
-        _alarm(
-            _low_text(context, days, each),
-            tone,
-            say("Top up"),
-            address("/operator/account", id=each.account_id),
-        )
-        for days, _, _, tone, each in found[:_SHOWN]
-    ]
+    for days, _, _, tone, each in found[:_SHOWN]:
+        href = address("/operator/account", id=each.account_id)
+        yield _alarm(_low_text(context, days, each), tone, say("Top up"), href)
     if found[_SHOWN:]:
         text = counted(
             say,
@@ -222,8 +203,7 @@ async def _low_balances(context: Context) -> _Alarms:
             sentence("{count} more balances are low"),
         )
         href = address("/operator/accounts", order=FEWEST_CREDITS)
-        rows.append(_alarm(text, "soon", say("Accounts"), href))
-    return rows
+        yield _alarm(text, "soon", say("Accounts"), href)
 
 
 def _low_text(context: Context, days: int, low: BalancePace) -> str:
@@ -262,7 +242,7 @@ async def busiest_accounts(context: Context) -> Sequence[Row]:
     )
 
 
-_FINDERS: tuple[Callable[[Context], Awaitable[_Alarms]], ...] = (
+_FINDERS: tuple[Callable[[Context], _Alarms], ...] = (
     _overdue,
     _pools,
     _low_balances,

@@ -41,12 +41,9 @@ async def _wanted(context: Context) -> Carrier:
     return await known_carrier(context.database, context.form.get("carrier", "").upper())
 
 
-async def show_carrier(context: Context) -> Response:
-    return await _carrier_page(context, await _wanted(context))
-
-
-async def _carrier_page(context: Context, carrier: Carrier, *first: Block) -> Response:
-    say, code = context.say, carrier.wp_code
+async def show_carrier(context: Context, *first: Block) -> Response:
+    say, carrier = context.say, await _wanted(context)
+    code = carrier.wp_code
     links = {each.wp_code: each for each in await list_links(context.database)}
     link = links.get(code)
     facts = [
@@ -227,7 +224,7 @@ async def subscriptions_act(context: Context) -> Response:
             found = await CainiaoConnector(client, carrier, opened).subscriptions()
     except ConnectorError as error:
         problem = say("The carrier did not say: {problem}", problem=context.said(error.sentence))
-        return await _carrier_page(context, carrier, Notice(problem, "bad"))
+        return await show_carrier(context, Notice(problem, "bad"))
     table = plain_table(
         context,
         sentences("Branch", "Left", "Allocated", "Numbers cancelled", "Printed", "Picks up at"),
@@ -244,7 +241,7 @@ async def subscriptions_act(context: Context) -> Response:
         ],
         say("Subscriptions"),
     )
-    return await _carrier_page(context, carrier, table)
+    return await show_carrier(context, table)
 
 
 async def _routing(context: Context, code: str) -> list[Block]:
@@ -329,7 +326,7 @@ async def routes_act(context: Context) -> Response:
         rejected=grouped(len(problems)),
     )
     text = say(" ").join([text, say("; ").join(problems[:_PROBLEMS_SHOWN])]).strip()
-    return await _carrier_page(context, carrier, Notice(text, "soon" if problems else "good"))
+    return await show_carrier(context, Notice(text, "soon" if problems else "good"))
 
 
 def _read_routes(upload: Upload, context: Context) -> tuple[list[Route], list[str]]:

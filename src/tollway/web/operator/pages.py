@@ -2,7 +2,6 @@
 
 from tollway.web.area import PageSpec
 from tollway.web.operator import (
-    account_members,
     account_tabs,
     accounts,
     carrier,
@@ -66,16 +65,8 @@ PAGES = (
     PageSpec(f"{account_tabs.ONE}/top-up", act=accounts.top_up_act),
     PageSpec(account_tabs.PERMISSIONS, permissions.show_permissions),
     PageSpec(permissions.PERMISSION, permissions.show_permission, permissions.permission_act),
-    PageSpec(account_tabs.TOKENS, tokens.show_tokens),
-    PageSpec(f"{account_tabs.ONE}/token", act=tokens.issue_act),
-    PageSpec(f"{account_tabs.ONE}/token/revoke", tokens.revoke_act, tokens.revoke_act),
-    PageSpec(account_tabs.MEMBERS, account_members.show_members),
-    PageSpec(f"{account_tabs.ONE}/invite", act=account_members.invite_act),
-    PageSpec(f"{account_members.MEMBER}/link", account_members.link_act, account_members.link_act),
-    PageSpec(f"{account_members.MEMBER}/role", account_members.show_role, account_members.role_act),
-    PageSpec(
-        f"{account_members.MEMBER}/remove", account_members.remove_act, account_members.remove_act
-    ),
+    *tokens.TOKEN_PAGES.specs(),
+    *account_tabs.MEMBER_PAGES.specs(),
     PageSpec(account_tabs.CLIENTS, tokens.show_clients),
     PageSpec(f"{account_tabs.CLIENTS}/add", act=tokens.add_client_act),
     PageSpec(f"{account_tabs.CLIENTS}/revoke", tokens.revoke_client_act, tokens.revoke_client_act),

@@ -29,7 +29,7 @@ from tollway.web.area import PAGE_ROWS, Context, address
 from tollway.web.blocks import Block, Cell, Code, Empty, Field, Form, Link, Notice, Table
 from tollway.web.lists import page_part
 from tollway.web.pages import FORM_BYTES_MAX
-from tollway.web.wording import Say, grouped, sentence, sentences, short_id, titles
+from tollway.web.wording import Say, grouped, sentences, short_id, titles, words_of
 
 PATH = "/operator/data"
 _FILE_ROWS_MAX = 10_000
@@ -38,6 +38,7 @@ _FILE_MAX_BYTES = 16 * 2**20
 _SHOWN_MAX = FORM_BYTES_MAX
 # Of a form with a record, for its other fields.
 _OTHERS_BYTES = 8192
+_indenting = json.JSONEncoder(ensure_ascii=False, indent=2)
 # Sources and kinds of records that are translated; names from operators or installed packages are
 # shown as they are.
 SAID_SOURCES = frozenset(sentences("uploaded file"))
@@ -141,10 +142,15 @@ def _fits_form(text: str) -> bool:
 
 def _indented(text: str) -> str:
     """Indented JSON. A text that is not JSON stays as it is, and so does one that a page cannot
-    show: with half of a surrogate pair, nested too deeply, or with a number that would change."""
+    show: with half of a surrogate pair, nested too deeply, or with a number that would change.
+    And so does one that would be too long: nested lists would have megabytes of blanks."""
+    shown, left = "", _SHOWN_MAX
     try:
-        read = json.loads(text, parse_float=_exact)
-        shown = json.dumps(read, ensure_ascii=False, indent=2)
+        for piece in _indenting.iterencode(json.loads(text, parse_float=_exact)):
+            left -= len(piece)
+            if left < 0:
+                return text
+            shown += piece
         shown.encode()
     except (ValueError, RecursionError):
         return text
@@ -212,62 +218,11 @@ async def _file_lines(context: Context) -> list[bytes]:
     return lines
 
 
-_WHOLE = sentence("{field}: {problem}; send {expected}.")
-_OTHER = sentences(
-    "the record is over 1 MiB, or has over {count} values; send a smaller one.",
-    'the record is not a JSON object; send one, as {"name": "value"}.',
-    "the line is over 1 MiB, and only its beginning is kept; write shorter records.",
-    "the line is not CSV; put cells that have quotes or line breaks into quotes, and at most "
-    "131,072 characters into each.",
-    "the line has 1 cell, the header {columns}; leave a cell empty that has no value.",
-    "the line has {cells} cells, the header {columns}; leave a cell empty that has no value.",
-    "{field}: it is a number of over 15 digits, which a spreadsheet rounds; format the column as "
-    "text.",
-    "{field}: it is a long number that a spreadsheet rounded, as 1.2E+17; load the original file, "
-    "or format the column as text before saving.",
-    "{field}: its formula has the error {error}; correct it.",
-    "{field}: its formula has no value yet; open the file in a spreadsheet program and save it.",
+# The phrases of reasons are those that have a translation.
+_WHOLE, *_OTHER = words_of("zh", "_rejected")
+PROBLEMS, EXPECTED = (
+    tuple(words_of("zh", f"_rejected_{each}")) for each in ("problems", "expected")
 )
-PROBLEMS = sentences(
-    *("it is missing", "it is empty", "it is null", "it is true or false", "it is a list"),
-    *("it is an object", "it is a number", "it is a text", "it is not a number"),
-    *("it is negative", "it is neither", "it is none of these", "it is another"),
-    *("it is not an address", "it is not a date of the calendar"),
-    *("it is more than a day ahead", "it is before the year 2000", "it is before begin_time"),
-    *("it is more than total_count", "it is not after display_start_ms", "it does not fit"),
-    *("it has a sign", "it has an exponent", "it has another form", "it has the parameter pid"),
-    *("it has decimals", "it has {count} decimals", "it has {count} entries"),
-    *("it has {count} characters", "it has {count} digits", "it is {number}"),
-    "it contains a NUL character",
-    "it contains a line break or a control character",
-    "it contains half of a surrogate pair, or bytes that are not UTF-8",
-    "a field's name is not valid text",
-    *("this source does not speak for the shop", "this source does not speak for the channel"),
-    "it belongs to a channel that this source does not speak for",
-)
-# A phrase that begins with a value comes after the phrases that this value would match.
-EXPECTED = sentences(
-    *("an object", "true or false", "a date as YYYY-MM-DD", "a value that fits", "a later time"),
-    *("names in UTF-8", "a time that is not", "a number that is not"),
-    *("the time at which it happened", "the date on which it happened"),
-    *("records of its own shops", "records of its own channels"),
-    "an address that begins with http:// or https://, of at most 2,000 characters",
-    "a time in seconds, before the year 2200, as 1768406400, or in a table as 2026-01-15 00:00:00",
-    "a time in seconds, from the year 2000 to 2199, as 1768406400, or in a table as "
-    "2026-01-15 00:00:00",
-    "a time in milliseconds, from the year 2000 to 2199, as 1768406400000, or in a table as "
-    "2026-01-15 00:00:00",
-    "a time in milliseconds, before the year 2200, as 1768406400000, or in a table as "
-    "2026-01-15 00:00:00",
-    "yuan with at most two decimals, from 0 to 1000000000000, as 12.50",
-    "a whole address without pid: each caller's own is put in",
-    "4 for food delivery, or 6 for flash purchase",
-    *("a text of {least} to {most} characters", "a whole number from {least} to {most}"),
-    *("a list of at most {most} objects", "one of the texts {choices}", "one of {choices}"),
-    *("it with type {type}", "{value} with type {type}"),
-)
-
-
 # A reason never repeats what a record says, except for short numbers.
 _VALUES = {"number": "-?[0-9.]+", "count": "[0-9,]+"}
 

@@ -138,9 +138,10 @@ async def add_act(context: Context) -> Response:
             context.database, context.runtime, wanted, secrets.token_urlsafe(32)
         )
     # Forms on the new page must come back to it.
-    view = context.visit.view.from_page(address(SHOP, kind=added.kind, shop=added.id))
-    context = replace(context, visit=replace(context.visit, view=view))
-    return await _shop_page(context, added, await _password_link(context, added))
+    named = {"kind": added.kind, "shop": added.id}
+    view = context.visit.view.from_page(address(SHOP, **named))
+    context = replace(context, visit=replace(context.visit, view=view), form=named)
+    return await show_shop(context, await _password_link(context, added))
 
 
 async def _wanted(context: Context) -> Owner:
@@ -149,12 +150,9 @@ async def _wanted(context: Context) -> Owner:
     )
 
 
-async def show_shop(context: Context) -> Response:
-    return await _shop_page(context, await _wanted(context))
-
-
-async def _shop_page(context: Context, shop: Owner, *first: Block) -> Response:
-    say, named = context.say, {"kind": shop.kind, "shop": shop.id}
+async def show_shop(context: Context, *first: Block) -> Response:
+    say, shop = context.say, await _wanted(context)
+    named = {"kind": shop.kind, "shop": shop.id}
     facts = [
         (say("Kind"), Cell(say(KINDS[OwnerKind(shop.kind)]))),
         (say("Id"), Cell(shop.id, "mono id")),
@@ -274,7 +272,7 @@ async def password_act(context: Context) -> Response:
         "Make a link by which the owner of {name} chooses a new password?", name=shop.name
     )
     context.confirm(question, say("Make a link"), is_harmless=True)
-    return await _shop_page(context, shop, await _password_link(context, shop))
+    return await show_shop(context, await _password_link(context, shop))
 
 
 async def sign_out_act(context: Context) -> Response:
@@ -284,7 +282,7 @@ async def sign_out_act(context: Context) -> Response:
     )
     await sign_out_everywhere(context.database, context.runtime, shop.login)
     done = Notice(say("The owner is signed out everywhere."), "good")
-    return await _shop_page(context, shop, done)
+    return await show_shop(context, done)
 
 
 async def erase_act(context: Context) -> Response:

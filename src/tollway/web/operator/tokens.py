@@ -1,87 +1,28 @@
-"""Issuing and revoking an account's tokens, which the page of the account lists; and its clients,
-which obtain tokens at /oauth/token."""
+"""An account's tokens; and its clients, which obtain tokens at /oauth/token."""
 
 from starlette.responses import Response
 
 from tollway.ledger.accounts import Account
 from tollway.ledger.clients import Client, add_client, list_clients, revoke_client
-from tollway.ledger.tokens import find_own_token
-from tollway.operations.catalogue import OPERATIONS
-from tollway.web.account_parts import prices_of
-from tollway.web.area import Context, address
-from tollway.web.blocks import Block, Cell, Empty, Field, Form, Link, Notice, Secret, Table
+from tollway.web.area import Context
+from tollway.web.blocks import Block, Cell, Empty, Field, Form, Secret, Table
 from tollway.web.lists import BEGIN, list_part
 from tollway.web.operator.account_tabs import (
     CLIENTS,
     ONE,
-    PERMISSIONS,
     TOKENS,
     find_wanted,
     tab_page,
 )
 from tollway.web.page_errors import PageError
-from tollway.web.token_parts import (
-    chosen_kind,
-    issued_token,
-    kind_field,
-    new_token,
-    payable_operations,
-    revoke,
-    token_form,
-    tokens_table,
-)
+from tollway.web.token_parts import TokenPages, chosen_kind, kind_field
 from tollway.web.wording import titles
 
-
-async def show_tokens(context: Context) -> Response:
-    return await _tokens_page(context, await find_wanted(context))
+TOKEN_PAGES = TokenPages(find_wanted, tab_page, TOKENS, f"{ONE}/token", f"{ONE}/token/revoke")
 
 
-async def _tokens_page(context: Context, account: Account, *first: Block) -> Response:
-    is_closed = account.closed_at_s is not None
-    table = await tokens_table(
-        context,
-        account.id,
-        path=TOKENS,
-        kept={"id": account.id},
-        revoke=f"{ONE}/token/revoke",
-        is_closed=is_closed,
-    )
-    forms = [] if is_closed else [token_form(context, f"{ONE}/token", account.id)]
-    return tab_page(context, account, TOKENS, [table, *forms], *first)
-
-
-async def issue_act(context: Context) -> Response:
+async def show_clients(context: Context, *first: Block) -> Response:
     say, account = context.say, await find_wanted(context)
-    issued = await issued_token(context, account.id)
-    shown = await new_token(context, issued)
-    wanted = [each.name for each in OPERATIONS if issued.token.limits.allows(each.name)]
-    if wanted and not await payable_operations(context, issued.token):
-        prices = await prices_of(context, account.id)
-        text = say("No operation that this token may call can be paid yet.")
-        cure = Link(say("Top up"), address(ONE, id=account.id))
-        if all(prices[each] is None for each in wanted):
-            text = say("This account may call no operation of this token yet.")
-            cure = Link(say("Enable operations"), address(PERMISSIONS, id=account.id))
-        shown.append(Notice(text, "soon", cure))
-    return await _tokens_page(context, account, *shown)
-
-
-async def revoke_act(context: Context) -> Response:
-    account = await find_wanted(context)
-    token = await find_own_token(context.database, account.id, context.form.get("token", ""))
-    if token is None:
-        raise PageError(404, "There is no such token", "It may be revoked already.")
-    await revoke(context, token)
-    return context.go(TOKENS, id=account.id, said="revoked")
-
-
-async def show_clients(context: Context) -> Response:
-    return await _clients_page(context, await find_wanted(context))
-
-
-async def _clients_page(context: Context, account: Account, *first: Block) -> Response:
-    say = context.say
     found = await list_clients(context.database, account.id)
     part = list_part(found[::-1], context.query(BEGIN), CLIENTS, {"id": account.id})
     table = Table(
@@ -134,7 +75,7 @@ async def add_client_act(context: Context) -> Response:
     )
     title = say("The secret of {name}", name=added.client_id)
     shown = Secret(title, added.client_secret, say("Copy it now: it is not shown again."))
-    return await _clients_page(context, account, shown)
+    return await show_clients(context, shown)
 
 
 async def revoke_client_act(context: Context) -> Response:

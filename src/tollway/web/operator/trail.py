@@ -1,4 +1,8 @@
-"""The trail of acts: who did what, when, and what it changed."""
+"""The trail of acts: who did what, when, and what it changed.
+
+Acts and the fields that they changed are translated if `words/` has them; those of installed
+packages are shown as they are.
+"""
 
 from collections.abc import Mapping
 
@@ -18,33 +22,6 @@ from tollway.web.wording import exact_time, grouped, sentence, sentences, titles
 
 TRAIL = "/operator/trail"
 _SHOWN_MAX = 160
-# The acts that the page translates; acts of installed packages are shown as they are.
-ACTS = sentences(
-    *("account open", "account suspend", "account resume", "account close", "alert set"),
-    *("audit run", "backup download"),
-    *("carrier add", "carrier connect", "carrier disconnect", "carrier routes"),
-    *("client add", "client revoke", "consent grant", "consent revoke", "credit add"),
-    *("import begin", "import", "keys accept", "keys rotate", "migrate", "move", "restore"),
-    *("operator invite", "operator link", "operator remove"),
-    *("member invite", "member link", "member remove", "member role"),
-    *("operation open", "operation close", "permission add", "permission revoke"),
-    *(
-        "pool add",
-        "pool remove",
-        "price set",
-        "reconcile",
-        "records remake begin",
-        "records remake",
-    ),
-    *("record drop", "record export", "record mend", "record show"),
-    *("record replay begin", "record replay", "retention apply begin", "retention apply"),
-    *("second-factor on", "second-factor off", "second-factor reset"),
-    *("shop add", "shop password", "shop password link", "shop sign-out"),
-    *("shop erase-receivers", "shop erase-receivers done"),
-    *("source add", "source rotate", "source set", "token issue", "token revoke", "token rotate"),
-    *("waybill cancel", "waybill change", "waybill decide", "waybill print"),
-    *("webhook add", "webhook end", "webhook rotate"),
-)
 _OF_ACCOUNT = "account "
 # The first word of a subject or an actor.
 _NOUNS = frozenset(
@@ -55,32 +32,6 @@ _NOUNS = frozenset(
     )
 )
 _SAID_NAMES = {"source": SAID_SOURCES, "records": SAID_KINDS}
-# The changed fields that the page translates; other fields are shown by name.
-FIELDS = frozenset(
-    sentences(
-        *("account id", "added", "amount", "area", "below", "bytes", "calls per day"),
-        *("cancelled", "carrier", "channel", "changed", "client id", "closed"),
-        *("credits per day", "deadline ms", "ended", "expires", "extended", "extended by"),
-        *("file", "from", "gone", "granted by", "in all", "is closed", "keep days", "kind"),
-        *("label", "limits", "loaded"),
-        *("login", "name", "networks", "note", "number", "number format", "operation"),
-        *("operations", "owner id", "owner kind", "price", "protocol", "provider id"),
-        *("rate limit", "read", "record", "records", "refund of", "rejected", "removed", "revoked"),
-        *("role", "rotated", "rows", "scope", "settle after s", "shop", "shop code", "speaks for"),
-        *(
-            "start",
-            "state",
-            "stored",
-            "suspended",
-            "template url",
-            "to",
-            "to code",
-            "unchanged",
-            "unit",
-        ),
-        *("up to", "url", "webhook id", "wp code"),
-    )
-)
 _TOKEN_KINDS = {"test": sentence("sandbox")}
 # Fields whose values are translated too.
 _SAID_FIELDS = ("kind", "role", "owner_kind", "granted_by", "extended_by")
@@ -177,8 +128,7 @@ def _is_worth_showing(name: str, said: str, subject: str) -> bool:
 
 def _label(context: Context, name: str) -> str:
     """The name of a field, in words."""
-    words = name.removesuffix("_at_s").replace("_", " ")
-    return context.say(words) if words in FIELDS else words
+    return context.say(name.removesuffix("_at_s").replace("_", " "))
 
 
 def _said(context: Context, value: object, name: str = "") -> str:

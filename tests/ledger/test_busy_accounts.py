@@ -1,0 +1,114 @@
+"""An account that stays locked keeps its own calls waiting, and those of no other."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import asyncpg
+import pytest
+
+from tests.support.ledger import CREDITS, Caller, new_caller
+from tests.support.stores import Store
+from tollway.ledger.charge_postgresql import post_busy
+from tollway.ledger.charge_queue import PendingCharge
+from tollway.ledger.charges import BusyError, Charge
+from tollway.ledger.charging import ChargeBatcher
+from tollway.store.database import Database, StoreUnavailableError
+from tollway.store.query import Query
+from tollway.telemetry.metrics import Metrics
+
+pytestmark = pytest.mark.postgresql
+# Less than a call waits in all; far more than it takes to find out that an account stays locked.
+PATIENCE_S, CALL_TIMEOUT_S = 8, 30
+LOCK = "SELECT FROM balance WHERE account_id = $1 FOR UPDATE"
+WAITS = (
+    "SELECT FROM pg_locks JOIN pg_stat_activity USING (pid) "
+    "WHERE NOT granted AND datname = current_database()"
+)
+
+
+@pytest.fixture
+def callers(own_store: Store) -> list[Caller]:
+    """In the order in which their balances are locked."""
+    made = [new_caller(own_store, credits_=100) for _ in range(2)]
+    return sorted(made, key=lambda each: each.account_id)
+
+
+@asynccontextmanager
+async def locked(
+    store: Store, *callers: Caller
+) -> AsyncIterator["asyncpg.Connection[asyncpg.Record]"]:
+    connection = await asyncpg.connect(store.url)
+    try:
+        async with connection.transaction():
+            for each in callers:
+                await connection.execute(LOCK, each.account_id)
+            yield connection
+    finally:
+        await connection.close()
+
+
+def charge(of: Caller, request_id: str) -> Charge:
+    return Charge(of.account_id, CREDITS, 1, "orders", request_id, of.token_id, 0, limit=100)
+
+
+async def done(pending: PendingCharge) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        await pending
+
+
+def test_who_was_locked_for_a_moment_does_not_wait_for_who_stays_locked(
+    own_store: Store, callers: list[Caller]
+) -> None:
+    moment, stays = callers
+
+    async def work(database: Database) -> None:
+        batcher = ChargeBatcher(database, Metrics(), CALL_TIMEOUT_S, lambda *_: None)
+        async with locked(own_store, stays) as connection:
+            async with locked(own_store, moment):
+                waiting = [batcher.settle(charge(each, "busy")) for each in (stays, moment)]
+                while not await connection.fetch(WAITS):
+                    pass
+            await done(waiting[1])
+            # While the other one is waited for, nobody has the locks of this one.
+            while not await connection.fetch(WAITS):
+                pass
+            await done(batcher.settle(charge(moment, "later")))
+            assert not waiting[0].done()
+        await done(waiting[0])
+
+    own_store.do(work)
+
+
+class FailsInWaiting:
+    """A database that is cut off once a statement waits for locks."""
+
+    def __init__(self, inner: Database) -> None:
+        self._inner = inner
+
+    async def write_statement(self, query: Query, **values: object) -> object:
+        if values["waits"]:
+            raise StoreUnavailableError("cut off")
+        return await self._inner.write_statement(query, **values)
+
+
+def test_what_was_posted_without_waiting_stays_so_if_waiting_fails(
+    own_store: Store, callers: list[Caller]
+) -> None:
+    free, stays = callers
+
+    async def work(database: Database) -> None:
+        charges = [charge(each, "busy") for each in (stays, free, stays)]
+        async with locked(own_store, stays):
+            cut_off: Any = FailsInWaiting(database)
+            results = await post_busy(cut_off, charges)
+            assert {place: type(each) for place, each in results.items()} == {
+                0: StoreUnavailableError,
+                2: StoreUnavailableError,
+            }
+            again = await post_busy(database, charges[:1])
+            assert isinstance(again[0], BusyError)
+        assert await post_busy(database, charges[:1]) == {}
+
+    own_store.do(work)
