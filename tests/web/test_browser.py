@@ -463,7 +463,7 @@ def test_an_owner_approves_and_revokes_in_chinese(
     page.get_by_text("已授权。").wait_for()
     assert ask(gateway, asker, person.id).code == 0
     page.get_by_role("button", name="撤销").click()
-    page.get_by_text("的下一次调用将被拒绝").wait_for()
+    page.get_by_text("下一次调用即被拒绝").wait_for()
     page.get_by_role("button", name="撤销").click()
     page.get_by_text("已撤销，").wait_for()
     assert ask(gateway, asker, person.id).code == 302

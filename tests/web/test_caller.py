@@ -124,7 +124,9 @@ def test_a_member_issues_a_limited_token(
     shown = member.send(
         "/account/tokens/issue", kind="live", only_product_analysis="yes", calls_per_day="1"
     ).text
-    assert "product_analysis; 1 call a day" in shown
+    assert "Product analysis; 1 call a day" in shown
+    # What an act shows belongs to the page of its form.
+    assert 'href="/account/tokens" aria-current="true"' in shown
     token = shown_secret(shown)
     assert [gateway.get(token=token, query=question).code for _ in range(2)] == [0, 204]
     wrong = member.send(
@@ -286,5 +288,5 @@ def test_a_line_that_cannot_be_recorded_is_not_set(caller: Caller, store: Store)
 @pytest.mark.parametrize("path", ["/account/ledger", "/account/requests"])
 def test_the_file_of_a_list_is_offered_before_its_rows(member: Browser, path: str) -> None:
     page = member.open(path).text
-    begin = page.index('class="filters"')
+    begin = page.index('class="filters')
     assert f'href="{path}.csv' in page[begin : page.index("</form>", begin)]

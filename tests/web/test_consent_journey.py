@@ -49,6 +49,7 @@ def test_refused_approved_succeeds_revoked_refused_again(
     browser.open("/owner")
     sure = browser.send("/owner/revoke")
     assert "Are you sure?" in sure.text and ask(gateway, asker, person.id).code == 0
+    assert "may no longer look up promotion material" in sure.text
     sent_twice = browser.hidden()
     assert "Revoked" in browser.send("/owner/revoke").text
     assert "Revoked" in browser.client.post("/owner/revoke", data=sent_twice).text

@@ -326,6 +326,13 @@ def test_paper_has_exact_times_and_whole_ids_and_no_empty_filters(
     page.set_viewport_size({"width": 718, "height": 1000})
     page.goto("/operator/requests")
     assert page.evaluate(_TOO_WIDE) == []
+    page.goto(f"/operator/account/ledger?id={asker.account_id}")
+    assert page.evaluate(_TOO_WIDE) == []
+    # Nothing can be chosen or done on it.
+    page.goto("/operator/consents")
+    assert page.get_by_role("row").nth(1).is_visible()
+    for each in (".filters", "td a:text-is('Revoke')"):
+        assert not page.locator(each).first.is_visible()
     page.goto("/operator/requests?code=0")
     assert page.locator(".filters").is_visible()
 
@@ -346,6 +353,18 @@ def test_a_large_figure_is_on_one_line(
         f"widths => ({_AT_WIDTHS})(widths, document => [{lines}, ({_TOO_WIDE})()])", _WIDTHS
     )
     assert dict(zip(_WIDTHS, found, strict=True)) == {width: [[1] * 6, []] for width in _WIDTHS}
+
+
+def test_both_ends_of_a_period_are_in_one_row(
+    gateway: Gateway, new_page: Callable[..., Page]
+) -> None:
+    page = sign_in(new_page(gateway.base_url), gateway)
+    page.goto("/operator/requests")
+    tops = "all => all.map(each => each.getBoundingClientRect().top)"
+    for width in (1280, 1440, 1920):
+        page.set_viewport_size({"width": width, "height": 800})
+        found = page.locator("[type='datetime-local']").evaluate_all(tops)
+        assert len(found) == 2 and len({*found}) == 1, width
 
 
 def test_names_of_people_are_not_broken_beside_the_rail(

@@ -104,6 +104,7 @@ def test_an_account_is_opened_topped_up_and_called_and_its_receipt_found(
     assert request_id in operator.open("/operator/requests?reason=SUCCESS").text
     ledger = operator.open(f"/operator/account/ledger?id={account}&unit={unit}").text
     assert "paid" in ledger and request_id in ledger
+    assert 'data-label="What for">Product analysis<' in ledger
 
 
 def test_accounts_are_listed_by_name_page_by_page(operator: Browser, store: Store) -> None:
@@ -239,10 +240,15 @@ def test_a_receipt_says_what_to_do_and_prices_are_shown_with_whose_they_are(
     caller = new_caller(store, granted=False)
     refused = gateway.get(token=caller.token, query={"product_id": "x"})
     request_id = refused.headers["x-request-id"]
-    eventually(
+    page = eventually(
         lambda: operator.open(f"/operator/request?id={request_id}").text,
-        lambda page: "have it enabled" in page,
+        lambda page: "PERMISSION_MISSING" in page,
     )
+    # The message tells the caller to have it enabled: the operator can.
+    assert "have it enabled" not in page
+    found = re.search(r'href="([^"]+)">Enable the operation<', page)
+    assert found is not None
+    assert ">not enabled<" in operator.open(html.unescape(found[1])).text
     poor = new_caller(store, calls=0)
     request_id = gateway.get(token=poor.token, query={"product_id": "x"}).headers["x-request-id"]
     eventually(

@@ -16,6 +16,7 @@ from tests.support.ledger import RUNTIME, Caller, new_caller
 from tests.support.orders import OWNER
 from tests.support.stores import Store
 from tollway.consent.owners import Owner, add_owner
+from tollway.ledger.token_limits import TokenLimits
 from tollway.ledger.tokens import issue_token, revoke_token
 from tollway.operations.account_api.examples import ALL_EXAMPLES
 from tollway.operations.catalogue import OPERATIONS
@@ -180,6 +181,17 @@ def test_a_token_that_is_valid_beyond_all_calendars_is_listed(
     store.run(f"UPDATE token SET expires_at_s = 864000000000 WHERE id = '{caller.token_id}'")
     page = operator.open(f"/operator/account/tokens?id={caller.account_id}")
     assert page.status_code == 200 and "9999-12-30" in page.text
+
+
+def test_a_token_that_expires_within_a_week_is_marked_and_its_limits_are_named(
+    operator: Browser, store: Store, caller: Caller
+) -> None:
+    limits = TokenLimits(["orders"], None)
+    for days in (6, 8):
+        lasts = {"label": f"{days} days", "lifetime_s": days * 86_400, "limits": limits}
+        store.do(lambda db, of=lasts: issue_token(db, RUNTIME, caller.account_id, **of))  # type: ignore[misc]
+    page = operator.open(f"/operator/account/tokens?id={caller.account_id}").text
+    assert page.count('class="state soon"') == 1 and page.count(">Paged order query</td>") == 2
 
 
 def test_a_cap_of_a_day_is_not_negative(operator: Browser, caller: Caller) -> None:

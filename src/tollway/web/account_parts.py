@@ -17,6 +17,7 @@ from tollway.web.area import Context, address
 from tollway.web.blocks import Cell, Chart, Empty, Figure, Figures, Notice, Table
 from tollway.web.charts import Series, stacked_columns
 from tollway.web.wording import grouped, plain_number, sentence
+from tollway.webhooks.polled_events import EXPIRES_SOON_S
 
 DAYS_SHOWN = 30
 _DAYS_MEANT = 1000
@@ -59,8 +60,14 @@ def grant_cells(context: Context, grant: Grant) -> list[Cell]:
         Cell(scope_title(context, grant), title=grant.scope),
         Cell(say("allowed") if is_valid else say("ended"), tone="good" if is_valid else "bad"),
         context.time(grant.granted_at_s),
-        context.time(grant.expires_at_s),
+        expiry(context, grant.expires_at_s, is_valid=is_valid),
     ]
+
+
+def expiry(context: Context, at_s: float | None, *, is_valid: bool) -> Cell:
+    """When something ends; marked from when on a webhook event has said so too."""
+    is_soon = is_valid and at_s is not None and at_s <= context.now_s + EXPIRES_SOON_S
+    return context.time(at_s)._replace(tone="soon" if is_soon else "")
 
 
 def grants_after(context: Context) -> tuple[int, str] | None:

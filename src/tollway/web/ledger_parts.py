@@ -57,7 +57,7 @@ async def ledger_page(
     if len(entries) == PAGE_ROWS and entries[-1].number > 1:
         older = address(path, **named, unit=unit, before=entries[-1].number)
     table = Table(
-        titles(say, "Entry", "When", "Kind", "Amount", "Balance", "Reason", "Request"),
+        titles(say, "Entry", "When", "Kind", "Amount", "Balance", "What for", "Request"),
         [_entry_row(context, each) for each in entries],
         Empty(say("There are no entries: the first top-up makes one.")),
         filters=Filters(path, [Field("unit", say("Balance"), "select", unit, choices)], named),
@@ -75,13 +75,16 @@ async def ledger_page(
 def _entry_row(context: Context, entry: Entry) -> list[Cell]:
     is_refund = entry.kind == "top_up" and entry.request_id is not None
     tone, kind = _ENTRY_KINDS["refund" if is_refund else entry.kind]
+    # What a person wrote; the notes of calls have ids of holds.
+    note = entry.note if entry.kind in ("top_up", "correction") else ""
+    operation = context.say(title_of(entry.operation)) if entry.operation else ""
     return [
         context.number(entry.number),
         context.log_time(entry.at_ms / 1000),
         Cell(context.say(kind), tone=tone),
         Cell(f"{entry.amount:+,}", "number"),
         context.number(entry.balance_after),
-        Cell(entry.note or ""),
+        Cell(note or operation),
         context.receipt(entry.request_id) if entry.request_id else Cell(""),
     ]
 

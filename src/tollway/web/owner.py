@@ -25,6 +25,7 @@ from tollway.consent.owners import (
     put_password,
     sign_out_everywhere,
 )
+from tollway.contract.language import Phrase
 from tollway.contract.operation import OwnerKind
 from tollway.identity.passwords import PASSWORD_MAX, PASSWORD_MIN, StoredPassword
 from tollway.identity.second_factor import find_factor
@@ -154,11 +155,14 @@ class OwnerPages:
             return self.web.redirect(OWNER_PATH)
         grant = await self._own_grant(visit.person, form.get("grant", ""))
         account = await find_account(self.database, grant.account_id)
-        question = visit.view.say(
-            "The next call of {account} is refused. Only a new link of theirs allows it again.",
+        say = visit.view.say
+        question = say(
+            "{account} may no longer {asks}: its next call is refused. Only a new link of theirs "
+            "allows it again.",
             account=account.name,
+            asks=say(_asks(grant)),
         )
-        asked = self.web.ask_once(visit, form, question, visit.view.say("Revoke"))
+        asked = self.web.ask_once(visit, form, question, say("Revoke"))
         if asked is not None:
             return asked
         # A second click finds that it has ended, as it was meant to.
@@ -205,18 +209,23 @@ class OwnerPages:
         part = list_part(found, begin, OWNER_PATH, most=_GRANTS_PAGE)
         shown = []
         for grant, account_name in ((each.grant, each.account_name) for each in part.rows):
-            consented = CONSENTED.get((grant.owner_kind, grant.scope))
             shown.append(
                 {
                     "grant": grant,
                     "account_name": account_name,
-                    "asks": consented[0].asks if consented else grant.scope,
+                    "asks": _asks(grant),
                     "state": (state := grant.state(now_s)),
                     "state_text": visit.view.say(_STATES[state]),
                     "reads": list(await newest_reads(self.database, grant, _READS_SHOWN)),
                 }
             )
         return ListPart(shown, part.first, part.next)
+
+
+def _asks(grant: Grant) -> str | Phrase:
+    """What a grant allows, as its owner reads it."""
+    consented = CONSENTED.get((grant.owner_kind, grant.scope))
+    return consented[0].asks if consented else grant.scope
 
 
 def owner_sign_in(

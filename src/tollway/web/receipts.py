@@ -61,6 +61,18 @@ _CURES = {
     Reason.TOKEN_NOT_FROM_HERE: sentence("Call from an address that the token is limited to."),
     Reason.TOKEN_DAY_USED_UP: sentence("Use another token, or this one again tomorrow."),
 }
+# What an operator does about a reason whose message sends the caller to one, and where.
+_ACTS = {
+    Reason.PERMISSION_MISSING: (
+        sentence("Enable the operation"),
+        "/operator/account/permission?account={account}&operation={operation}",
+    ),
+    Reason.OPERATION_CLOSED: (
+        sentence("Open the operation"),
+        "/operator/prices/operation?operation={operation}",
+    ),
+    Reason.ACCOUNT_SUSPENDED: (sentence("Resume the account"), "/operator/account?id={account}"),
+}
 _IN_THE_ANSWER = sentence("The msg of its answer says what was wrong and what to do.")
 _HOLDS = {
     "held": sentence("held"),
@@ -126,6 +138,11 @@ def _notice(context: Context, receipt: Receipt, tone: str) -> Notice:
     say, reason = context.say, Reason.__members__.get(receipt.reason or "")
     if reason is None or not receipt.code:
         return Notice(receipt.why, tone)
+    # Of a call in the sandbox, the reason may be made up.
+    if not context.person.account_id and reason in _ACTS and not receipt.is_test:
+        act, path = _ACTS[reason]
+        href = path.format(account=receipt.account_id, operation=receipt.operation)
+        return Notice(receipt.why, tone, Link(say(act), href))
     if "{" not in reason.value.message.en:
         cure = reason.value.message.said(context.visit.view.language)
         return Notice(receipt.why + say(" ") + cure, tone)

@@ -20,7 +20,7 @@ from tollway.ledger.usage import DAY_S
 from tollway.operations.account_api.examples import ALL_EXAMPLES
 from tollway.operations.catalogue import BY_NAME, OPERATIONS
 from tollway.operations.demo_data import SHOPS
-from tollway.web.account_parts import named_account, prices_of
+from tollway.web.account_parts import expiry, named_account, prices_of
 from tollway.web.area import PAGE_ROWS, Context, PageSpec, address
 from tollway.web.blocks import Block, Cell, Code, Empty, Field, Form, Link, Notice, Secret, Table
 from tollway.web.code_samples import samples_of
@@ -138,14 +138,16 @@ def _token_cells(context: Context, token: Token, is_closed: bool) -> list[Cell]:
         state,
         context.time(token.issued_at_s),
         context.time(token.last_used_at_s) if token.last_used_at_s else Cell(say("never"), "time"),
-        context.time(token.expires_at_s),
+        expiry(context, token.expires_at_s, is_valid=state.tone == "good"),
         Cell(_limits(context, token)),
     ]
 
 
 def _limits(context: Context, token: Token) -> str:
     say, limits = context.say, token.limits
-    parts = [listed(say, limits.operations or ()), listed(say, limits.networks or ())]
+    named = dict(_only_operations(context).choices)
+    operations = [named.get(each, each) for each in limits.operations or ()]
+    parts = [listed(say, operations), listed(say, limits.networks or ())]
     if limits.credits_per_day is not None:
         parts.append(say("{amount} a day", amount=amount(say, "credits", limits.credits_per_day)))
     if limits.calls_per_day is not None:

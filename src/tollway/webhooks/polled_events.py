@@ -28,7 +28,8 @@ from tollway.store.schema.webhooks import balance_alert, webhook_endpoint
 from tollway.webhooks.endpoints import IN_FORCE
 from tollway.webhooks.events import Event, is_recorded, is_recorded_for, record_event
 
-_SOON_S = 7 * 86_400
+# From when on a webhook, and the pages, say that a token or a consent expires.
+EXPIRES_SOON_S = 7 * 86_400
 
 # Only accounts with a webhook: another account is notified as soon as it adds its first one, even
 # of what was low or expiring before.
@@ -164,7 +165,7 @@ async def watch(database: Database, runtime: Runtime) -> None:
         await _report_low(database, runtime, account_id, unit)
     for account_id, unit in await database.fetch_all(_HIGH_AGAIN):
         await database.write_statement(_RESET, of_account=account_id, of_unit=unit)
-    span = {"now_s": runtime.at_s(), "soon_s": runtime.at_s() + _SOON_S}
+    span = {"now_s": runtime.at_s(), "soon_s": runtime.at_s() + EXPIRES_SOON_S}
     expiring = [
         Event(
             account_id,
