@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from tollway.contract.decoding import Decoder
 from tollway.contract.envelope import encode_data
-from tollway.contract.parsing import read_body, read_form, read_query, unpacked
 from tollway.contract.reasons import Refusal
+from tollway.contract.request_parsing import read_body, read_form, read_query, unpacked
 from tollway.operations.product_analysis.operation import ProductAnalysisRequest
 
 DECODE = Decoder(ProductAnalysisRequest).decode

@@ -10,8 +10,8 @@ import pytest
 
 from tollway.contract.decoding import Decoder
 from tollway.contract.language import preferred_language
-from tollway.contract.parsing import read_body, read_form, read_query, unpacked
 from tollway.contract.reasons import Refusal
+from tollway.contract.request_parsing import read_body, read_form, read_query, unpacked
 from tollway.operations.waybills.operation import WaybillRequest
 
 URLENCODED = "application/x-www-form-urlencoded"

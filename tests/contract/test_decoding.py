@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from tollway.contract.decoding import Decoder, declared_fields
 from tollway.contract.fields import Choice, Field, Text, Whole
-from tollway.contract.parsing import PARAMETERS_MAX
 from tollway.contract.reasons import Reason, Refusal
+from tollway.contract.request_parsing import PARAMETERS_MAX
 from tollway.operations.account_api import ACCOUNT_OPERATIONS
 from tollway.operations.catalogue import OPERATIONS
 

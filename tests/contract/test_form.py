@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tollway.contract.parsing import (
+from tollway.contract.reasons import Reason, Refusal
+from tollway.contract.request_parsing import (
     UTF8,
     _multipart_pairs,
     _plain_pairs,
@@ -15,7 +16,6 @@ from tollway.contract.parsing import (
     read_form,
     unpacked,
 )
-from tollway.contract.reasons import Reason, Refusal
 
 MULTIPART = "multipart/form-data; boundary=cut"
 URLENCODED = "application/x-www-form-urlencoded"

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from tollway.contract.decoding import Decoder
 from tollway.contract.json_limits import PARTS_MAX
-from tollway.contract.parsing import read_body
 from tollway.contract.reasons import Reason, Refusal
+from tollway.contract.request_parsing import read_body
 from tollway.operations.product_analysis.operation import ProductAnalysisRequest
 
 JSON = "application/json"

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tollway.contract.parsing import read_query
 from tollway.contract.reasons import Reason, Refusal
+from tollway.contract.request_parsing import read_query
 
 
 @pytest.mark.parametrize(

@@ -24,8 +24,8 @@ import msgspec
 
 from tollway.contract.fields import EMPTY, Field, InvalidValueError
 from tollway.contract.language import Phrase
-from tollway.contract.parsing import PARAMETERS_MAX, shown
 from tollway.contract.reasons import Reason, Refusal
+from tollway.contract.request_parsing import PARAMETERS_MAX, shown
 
 R = TypeVar("R", bound=msgspec.Struct)
 _WHOLE = re.compile("-?[0-9]{1,18}")

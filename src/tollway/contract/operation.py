@@ -12,8 +12,8 @@ import msgspec
 from tollway.contract.decoding import declared_fields
 from tollway.contract.fields import Choice
 from tollway.contract.language import Phrase
-from tollway.contract.parsing import PARAMETERS_MAX
 from tollway.contract.reasons import Reason
+from tollway.contract.request_parsing import PARAMETERS_MAX
 
 _OF_ANY_CALL = (
     Reason.PARAMETER_REPEATED,

@@ -7,8 +7,8 @@ from tollway.contract.decoding import DeclaredField, declared_fields
 from tollway.contract.fields import Field, InvalidValueError
 from tollway.contract.language import Phrase
 from tollway.contract.operation import OWNER_KINDS, Encoding, Operation, Unit
-from tollway.contract.parsing import BODY, NOT_UTF8, QUERY
 from tollway.contract.reasons import Reason, Refusal
+from tollway.contract.request_parsing import BODY, NOT_UTF8, QUERY
 
 # The ends of windows, as operations name them.
 _WINDOWS = {

@@ -24,8 +24,8 @@ from starlette.responses import JSONResponse
 from tollway import __version__
 from tollway.contract.language import in_english
 from tollway.contract.operation import Operation, Unit
-from tollway.contract.parsing import shown
 from tollway.contract.reasons import Reason, Refusal
+from tollway.contract.request_parsing import shown
 from tollway.gateway.internal_calls import own_call
 from tollway.gateway.mcp_messages import BodyError, NoMessageError, read_message
 from tollway.gateway.openapi import parameters_schema

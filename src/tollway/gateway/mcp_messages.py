@@ -10,8 +10,8 @@ import json
 from pydantic_core import from_json
 from starlette.responses import JSONResponse
 
-from tollway.contract.parsing import collect
 from tollway.contract.reasons import Refusal
+from tollway.contract.request_parsing import collect
 from tollway.pipeline.bodies import Message, Receive
 
 _BODY_MAX = 65_536

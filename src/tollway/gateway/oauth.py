@@ -24,8 +24,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from tollway.contract.parsing import read_form
 from tollway.contract.reasons import Refusal
+from tollway.contract.request_parsing import read_form
 from tollway.ledger.clients import TooManyTokensError, is_client_id, obtain_token, recognise
 from tollway.ledger.runtime import Runtime
 from tollway.settings import Settings

@@ -11,8 +11,8 @@ from tollway.contract.decoding import Decoder, declared_fields
 from tollway.contract.fields import Choice, Code, Line, Text, Whole
 from tollway.contract.language import Phrase
 from tollway.contract.operation import Encoding, Operation
-from tollway.contract.parsing import read_body, read_query, unpacked
 from tollway.contract.reasons import Reason, Refusal
+from tollway.contract.request_parsing import read_body, read_query, unpacked
 from tollway.contract.time_fields import Day, Moment, Seconds
 from tollway.pipeline.bodies import FirstPiece
 from tollway.pipeline.call import Call

@@ -15,8 +15,8 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from tollway.contract.parsing import read_form
 from tollway.contract.reasons import Refusal
+from tollway.contract.request_parsing import read_form
 from tollway.identity.passwords import StoredPassword
 from tollway.identity.sign_in_limits import Attempt
 from tollway.store.concurrency import TurnSlots
