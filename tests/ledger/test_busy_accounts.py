@@ -71,7 +71,7 @@ def test_who_was_locked_for_a_moment_does_not_wait_for_who_stays_locked(
                 while not await connection.fetch(WAITS):
                     pass
             await done(waiting[1])
-            # While the other one is waited for, nobody has the locks of this one.
+            # While the queue waits for the other one, the locks of this one are free.
             while not await connection.fetch(WAITS):
                 pass
             await done(batcher.settle(charge(moment, "later")))

@@ -32,7 +32,7 @@ def test_a_change_that_is_not_named_may_be_of_any_account() -> None:
     assert changed_accounts("", 0, 1) is None
 
 
-def test_many_changes_leave_room_for_the_latest(own_store: Store) -> None:
+def test_of_many_changes_the_latest_are_named(own_store: Store) -> None:
     async def change(database: Database, about: str) -> None:
         async def work(transaction: Transaction) -> None:
             await directory_changed(transaction, about)

@@ -93,6 +93,7 @@ class Till:
         at_s = time() if at_s is None else at_s
         call = Call(request_id, operation.method, operation.path, b"", headers, NO_BODY, at_s)
         call.operation, call.operation_name = operation, operation.charged_as
+        call.directory = None
         call.caller, call.environment, call.price, call.request = (
             *(self.caller, self.environment),
             *(price, Asked(asked)),
