@@ -21,6 +21,9 @@ from tollway.web.caller.pages import PAGES as CALLER_PAGES
 from tollway.web.operator.pages import PAGES as OPERATOR_PAGES
 from tollway.web.routes import PageDependencies, web_routes
 
+# The same code decides on both engines, and test_access.py runs it on both.
+pytestmark = pytest.mark.sqlite
+
 AREAS = ("/owner", "/account", "/operator")
 # Who signs out sends no more forms; a file is sent as no other form is.
 SIGN_OUTS = tuple(f"{area}/sign-out" for area in AREAS)
