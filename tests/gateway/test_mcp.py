@@ -258,6 +258,8 @@ def test_a_price_that_is_raised_during_a_call_counts_as_it_was_charged(
             during = threads.submit(is_answered)
             wait_for_a_lock(store)
             store.do(lambda database: add_permission(database, caller.account_id, raised))
+            # A free call reads what has changed: from now on the gateway knows the price.
+            assert agents.get("/account/v1/balance", token=caller.token).code == 0
         assert during.result()
     spent = f"SELECT spent FROM agent_session WHERE account_id = '{caller.account_id}'"
     assert store.run(spent) == [(1 + 5,)]
