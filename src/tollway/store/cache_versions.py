@@ -79,7 +79,7 @@ def changed_accounts(latest: str, since: int, now: int) -> frozenset[str] | None
     version_now = str(now)
     # What follows the last line end was cut off.
     for line in latest.split("\n")[:-1]:
-        version, before, account_id = line.split(" ")
+        version, before, account_id = line.split(" ", 2)
         if version != version_now or not account_id:
             return None
         found.add(account_id)
