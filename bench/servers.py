@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 SERVER_CORES, LOAD_CORE = "0", 1
@@ -80,7 +81,9 @@ def tree(main: int) -> Iterator[int]:
 def move_to(main: int, cores: set[int]) -> None:
     """Binds a process that runs already, and what it will start."""
     for pid in tree(main):
-        os.sched_setaffinity(pid, cores)
+        # A worker of PostgreSQL may have ended meanwhile.
+        with suppress(ProcessLookupError):
+            os.sched_setaffinity(pid, cores)
 
 
 def cpu_s(*mains: int) -> float:
