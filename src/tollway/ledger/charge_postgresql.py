@@ -92,16 +92,20 @@ async def post_busy(database: Database, charges: Sequence[Charge]) -> ChargeResu
     those of one account, and not for long: the rest would wait as well, and if it had the locks of
     a second account meanwhile, so would all calls of that."""
     results = await post_unless_locked(database, charges)
-    busy = [place for place in sorted(results) if isinstance(results[place], BusyError)]
+    busy = [position for position in sorted(results) if isinstance(results[position], BusyError)]
     if not busy:
         return results
-    own = [place for place in busy if charges[place].account_id == charges[busy[0]].account_id]
+    own = [
+        position for position in busy if charges[position].account_id == charges[busy[0]].account_id
+    ]
     try:
-        found = await post_waiting_for_locks(database, [charges[place] for place in own], _WAIT_MS)
+        found = await post_waiting_for_locks(
+            database, [charges[position] for position in own], _WAIT_MS
+        )
     except Exception as error:
         # The others are posted.
         return results | dict.fromkeys(own, error)
-    left = {place: result for place, result in results.items() if place not in own}
+    left = {position: result for position, result in results.items() if position not in own}
     return left | {own[nth]: result for nth, result in found.items()}
 
 
