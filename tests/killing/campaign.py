@@ -3,9 +3,10 @@
 import asyncio
 import os
 import random
-from collections.abc import Coroutine, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +53,13 @@ class Campaign:
     """Lives of a gateway under load, and what is wrong after each."""
 
     def __init__(
-        self, folder: Path, today: date, seed: int, sabotage: str | None, numbers: int
+        self,
+        folder: Path,
+        today: date,
+        seed: int,
+        sabotage: str | None,
+        numbers: int,
+        workers: int,
     ) -> None:
         self.seed = seed
         self._chance = random.Random(seed)
@@ -75,7 +82,8 @@ class Campaign:
         question = {"product_id": product_ids(1)[0], "query_date": today.isoformat()}
         self._clients = Clients(self._callers, question, self._wp_codes, self._chance)
         self.notes = self._clients.notes
-        self._lives = Lives(store, sabotage)
+        self._lives = Lives(store, sabotage, workers)
+        self._workers = workers
 
     def die_at(self, boundary: Boundary) -> list[str]:
         """A life that ends at a boundary; tells what is wrong at its beginning."""
@@ -92,7 +100,8 @@ class Campaign:
         return []
 
     def die_after(self, seconds: float, pause_s: float = 0) -> list[str]:
-        """A life that is ended from outside."""
+        """A life that is ended from outside. If several workers share it, one of them is killed
+        before, while the others go on."""
         return self._be_killed(asyncio.sleep(seconds), pause_s)
 
     def die_after_answers(self, count: int, pause_s: float) -> list[str]:
@@ -110,12 +119,21 @@ class Campaign:
             moment.close()
             return found
 
-        async def kill() -> None:
+        def lose_a_worker() -> None:
+            self._lives.kill_a_worker()
+            # Perhaps no client was connected to it.
+            self._clients.stop()
+
+        async def at(moment: Coroutine[Any, Any, None], kill: Callable[[], None]) -> None:
             await moment
-            self._lives.kill()
+            kill()
 
         async def run() -> None:
-            await asyncio.gather(kill(), self._call_until_dead(address, pause_s))
+            calling = partial(self._call_until_dead, address, pause_s)
+            if self._workers > 1:
+                soon = asyncio.sleep(self._chance.uniform(0, LONGEST_LIFE_S))
+                await asyncio.gather(at(soon, lose_a_worker), calling())
+            await asyncio.gather(at(moment, self._lives.kill), calling())
 
         asyncio.run(run())
         self._lives.wait_for_end()
@@ -175,9 +193,14 @@ class Campaign:
 
 @contextmanager
 def open_campaign(
-    folder: Path, today: date, seed: int, sabotage: str | None = None, numbers: int = NUMBERS
+    folder: Path,
+    today: date,
+    seed: int,
+    sabotage: str | None = None,
+    numbers: int = NUMBERS,
+    workers: int = 1,
 ) -> Iterator[Campaign]:
-    campaign = Campaign(folder, today, seed, sabotage, numbers)
+    campaign = Campaign(folder, today, seed, sabotage, numbers, workers)
     try:
         yield campaign
     finally:

@@ -83,12 +83,13 @@ class Clients:
         self._wp_codes = wp_codes
         self._chance = chance
         self.notes = HeardAnswers()
+        self._is_over = asyncio.Event()
 
     async def call_until_cut_off(
         self, address: str, each: int, pauses_s: Mapping[str, float]
     ) -> None:
         """Asks for one thing after the other, first for what is unfinished."""
-        is_over = asyncio.Event()
+        is_over = self._is_over = asyncio.Event()
         async with _client(address) as client:
             await asyncio.gather(
                 *(
@@ -97,6 +98,10 @@ class Clients:
                     for _ in range(each)
                 )
             )
+
+    def stop(self) -> None:
+        """Each call that is under way is the last one."""
+        self._is_over.set()
 
     async def finish(self, address: str) -> None:
         """Asks until everything that was ever begun is done."""

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import threading
+from pathlib import Path
 
 from tests.killing.boundaries import Boundary
 from tests.support.forks import Fork
@@ -15,7 +16,7 @@ from tests.support.stores import Store
 class Lives:
     """Starts one life after the other on the same database."""
 
-    def __init__(self, store: Store, sabotage: str | None = None) -> None:
+    def __init__(self, store: Store, sabotage: str | None = None, workers: int = 1) -> None:
         self._sabotage = sabotage
         self._folder = store.path.parent
         self._deaths = store.path.with_suffix(".deaths")
@@ -26,6 +27,7 @@ class Lives:
             **{k: v for k, v in os.environ.items() if not k.startswith("TOLLWAY_")},
             **store.settings,
             "TOLLWAY_RECONCILE_INTERVAL_S": "1",
+            "TOLLWAY_WORKERS": str(workers),
             # Where a killed gateway leaves its sandbox behind.
             "TMPDIR": str(self._folder),
         }
@@ -57,6 +59,13 @@ class Lives:
         """Ends all of its processes in the same instant, without a warning."""
         assert self._process is not None
         os.killpg(self._process.pid, signal.SIGKILL)
+
+    def kill_a_worker(self) -> None:
+        """Ends one alone; another takes its place."""
+        assert self._process is not None
+        main = self._process.pid
+        workers = Path(f"/proc/{main}/task/{main}/children").read_text().split()
+        os.kill(int(workers[0]), signal.SIGKILL)
 
     def stop(self) -> None:
         """Asks it to end."""

@@ -43,6 +43,14 @@ def test_killed_at_random_moments_nothing_is_lost_or_done_twice(
         assert_callers_were_under_way(campaign, RANDOM_KILLS)
 
 
+def test_of_two_workers_one_or_all_are_killed_and_nothing_is_lost_or_done_twice(
+    tmp_path: Path, today: date
+) -> None:
+    with open_campaign(tmp_path, today, SEED, workers=2) as campaign:
+        kill_at_moments(campaign, random_moments_s(RANDOM_KILLS, SEED), PAUSE_S)
+        assert_callers_were_under_way(campaign, 2 * RANDOM_KILLS)
+
+
 def assert_callers_were_under_way(campaign: Campaign, kills: int) -> None:
     """Otherwise this would have tried nothing."""
     assert campaign.notes.broken.total() >= kills

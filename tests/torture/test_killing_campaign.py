@@ -1,4 +1,5 @@
-"""Killed with -9 under load: 200 random moments, and every boundary five times.
+"""Killed with -9 under load: 200 random moments, every boundary five times, and 100 lives of two
+workers, of which one is killed before all are.
 
 Zero failures in 200 random kills mean at most 1.5 % at 95 %. `SEED=… make torture` repeats a run:
 the same moments and the same faults, though not the same scheduling.
@@ -19,24 +20,29 @@ from tests.killing.campaign import (
 
 pytestmark = pytest.mark.torture
 
-RANDOM_KILLS = 200
 # Of the pool: more than the calls of a whole campaign take.
 NUMBERS = 100_000
 # Everything is settled and checked whole after each of these, to tell where a breach began.
-KILLS_AT_ONCE = 25
+LIVES_AT_ONCE = 25
 # The first, the second …: also when other such work is under way already.
 OCCURRENCES = (1, 2, 3, 5, 8)
 
 
-def test_200_random_moments(
-    tmp_path: Path, today: date, seed: int, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(("workers", "lives"), [(1, 200), (2, 100)])
+def test_random_moments(
+    tmp_path: Path,
+    today: date,
+    seed: int,
+    workers: int,
+    lives: int,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    moments_s = random_moments_s(RANDOM_KILLS, seed)
-    with open_campaign(tmp_path, today, seed, numbers=NUMBERS) as campaign:
-        for start in range(0, RANDOM_KILLS, KILLS_AT_ONCE):
-            kill_at_moments(campaign, moments_s[start : start + KILLS_AT_ONCE])
+    moments_s = random_moments_s(lives, seed)
+    with open_campaign(tmp_path, today, seed, numbers=NUMBERS, workers=workers) as campaign:
+        for start in range(0, lives, LIVES_AT_ONCE):
+            kill_at_moments(campaign, moments_s[start : start + LIVES_AT_ONCE])
         with capsys.disabled():
-            print(_figures(campaign, RANDOM_KILLS))  # noqa: T201
+            print(_figures(campaign, lives * workers))  # noqa: T201
 
 
 def test_every_boundary_five_times(
