@@ -222,6 +222,29 @@ def test_a_version_that_a_failover_took_back_does_not_come_again(
     assert calls_left(store, caller) == 9
 
 
+def test_figures_that_a_failover_has_lost_are_not_answered(
+    store: Store, node: Gateway, question: dict[str, str]
+) -> None:
+    caller = new_caller(store, calls=10)
+
+    def title(product_id: str = question["product_id"]) -> str:
+        query = {**question, "product_id": product_id}
+        return node.get(token=caller.token, query=query).data.get("itemName", "")
+
+    def load(version: int, title: str) -> None:
+        store.run_all(
+            f"UPDATE version SET figures = {version}", f"UPDATE product SET title = '{title}'"
+        )
+
+    load(1, "known")
+    # The first call of a token reads the versions.
+    assert title("999") == ""
+    load(2, "lost")
+    assert title() == "lost"
+    load(1, "known")
+    assert title() == "known"
+
+
 @pytest.mark.parametrize("method", ["tools/list", "tools/call"])
 def test_an_agent_with_such_a_token_learns_nothing(
     store: Store, node: Gateway, question: dict[str, str], method: str

@@ -19,6 +19,7 @@ from tollway.operations.orders.operation import ORDERS
 from tollway.operations.product_analysis.demo import fill_figures
 from tollway.operations.product_analysis.operation import PRODUCT_ANALYSIS
 from tollway.operations.promotion_material.operation import PROMOTION_MATERIAL
+from tollway.operations.waybills.operation import WAYBILLS
 
 pytestmark = pytest.mark.postgresql
 
@@ -170,6 +171,14 @@ def test_a_page_of_orders_is_one_read(
     sent = good_request(ORDERS, today) | order_questions(today)[case]
     asked = cheapest(server, gateway, ORDERS, warm, [sent] * CALLS)
     assert "shop_order" in the_read(asked)
+
+
+def test_a_waybill_of_a_known_caller_is_no_read(
+    server: TellingServer, gateway: Gateway, warm: str, today: date
+) -> None:
+    sent = good_request(WAYBILLS, today)
+    new = [{**sent, "order_sn": f"known-{number:04}"} for number in range(CALLS)]
+    assert cheapest(server, gateway, WAYBILLS, warm, new, 0).reads == []
 
 
 def test_a_key_is_looked_for_by_one_more_read_which_is_counted(

@@ -1,5 +1,7 @@
 """A primary and its standby: two real servers, set up so that no commit is lost."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from time import monotonic, sleep
 
 from tests.support.postgresql import STANDBY, Server, run_on
@@ -25,11 +27,24 @@ class Pair:
     def fail_over(self) -> None:
         """Kills the primary, and promotes the standby."""
         self.primary.kill()
-        run_on(self.standby.url, "SELECT pg_promote(wait => true)")
+        self._promote()
+
+    @contextmanager
+    def losing_commits(self) -> Iterator[None]:
+        """Fails over in the end, and what was committed meanwhile is lost."""
+        self._wait_for("SELECT replay_lsn >= pg_current_wal_lsn() FROM pg_stat_replication")
+        self.standby.stop()
+        yield
+        self.primary.kill()
+        self.standby.start()
+        self._promote()
 
     def remove(self) -> None:
         self.standby.remove()
         self.primary.remove()
+
+    def _promote(self) -> None:
+        run_on(self.standby.url, "SELECT pg_promote(wait => true)")
 
     def _wait_for(self, question: str) -> None:
         deadline_s = monotonic() + _DEADLINE_S

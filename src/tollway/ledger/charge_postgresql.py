@@ -17,7 +17,7 @@ from time import monotonic_ns
 from typing import Any, TypeVar
 
 from msgspec.structs import replace
-from sqlalchemy import bindparam, func, select, text
+from sqlalchemy import bindparam, func, literal_column, select, text
 
 from tollway.ledger.charge_transaction import (
     AlreadyAnswered,
@@ -37,6 +37,7 @@ from tollway.ledger.charges import (
 from tollway.ledger.idempotency import KEPT_MS, KeptAnswer
 from tollway.ledger.joint_acts import alone, post_joint
 from tollway.ledger.token_limits import lock_days
+from tollway.store.cache_versions import SERVER_DIRECTORY
 from tollway.store.clock import SERVER_MS, common_ms
 from tollway.store.database import Database, Row, StoreLockedError, Transaction
 from tollway.store.query import Query
@@ -60,7 +61,7 @@ _LOCK = Query(
     lambda: select(
         func.tollway_lock(*map(bindparam, _LOCKS)),
         SERVER_MS,
-        select(version.c.directory).scalar_subquery(),
+        select(literal_column(SERVER_DIRECTORY)).select_from(version).scalar_subquery(),
     )
 )
 _VALUES = ", ".join(f":{name}" for name in _LOCKS + _COLUMNS)
@@ -68,10 +69,11 @@ _CHARGED = f"SELECT * FROM tollway_charge({_VALUES})"  # noqa: S608 - names of p
 _CHARGE = Query(lambda: text(_CHARGED))
 # Charges nothing unless all callers are known under the current version of the directory; otherwise
 # it returns that version, as if it were the detail of a charge.
+_IS_OUTDATED = f"{SERVER_DIRECTORY} <> ANY (CAST(:directories AS bigint[]))"
 _IF_CURRENT = (
-    " WHERE (SELECT directory <> ANY (CAST(:directories AS bigint[])) FROM version) IS NOT TRUE "
-    "UNION ALL SELECT 0, 'outdated', directory, NULL, NULL, NULL "
-    "FROM version WHERE directory <> ANY (CAST(:directories AS bigint[]))"
+    f" WHERE (SELECT {_IS_OUTDATED} FROM version) IS NOT TRUE "  # noqa: S608 - no values
+    f"UNION ALL SELECT 0, 'outdated', {SERVER_DIRECTORY}, NULL, NULL, NULL "
+    f"FROM version WHERE {_IS_OUTDATED}"
 )
 _CHARGE_IF_CURRENT = Query(lambda: text(_CHARGED + _IF_CURRENT))
 # The same, and waits for each lock for so many milliseconds (0: without an end). That must be set

@@ -8,22 +8,32 @@ it is about, so that what is cached of the others stays valid.
 
 A version is a random number, which never comes again. A counter would: after a failover that lost
 its last change, the next change would bring it to the value that caches were filled under.
+
+A failover can also lose what changed no version, such as a new token, or was looked up just before
+its version was read. So `directory` also depends on when the server was started.
 """
 
 import secrets
+from typing import Any
 
-from sqlalchemy import String, bindparam, cast, func, select
+from sqlalchemy import Select, String, bindparam, cast, func, literal_column, select
 
 from tollway.store.concurrency import NextFlights
 from tollway.store.database import Database, Transaction
 from tollway.store.query import Query
 from tollway.store.schema.database import version
 
-_READ = Query(
-    lambda: select(
-        version.c.directory, version.c.figures, version.c.material, version.c.latest_changes
-    )
-)
+# In microseconds. A standby that is promoted was started at another moment than the primary.
+_STARTED_US = "CAST(extract(epoch FROM pg_postmaster_start_time()) * 1000000 AS bigint)"
+SERVER_DIRECTORY = f"(directory + {_STARTED_US})"
+
+
+def _read(started_us: str) -> Select[Any]:
+    columns = (version.c.directory, version.c.figures, version.c.material, version.c.latest_changes)
+    return select(literal_column(started_us), *columns)
+
+
+_READ = Query(lambda: _read("0"), lambda: _read(_STARTED_US))
 _REWRITE = Query(lambda: version.update().values(id=version.c.id))
 # A line for each change, the latest first: the version, the one before it, the account or nothing.
 _LATEST_MAX = 2000
@@ -106,6 +116,7 @@ class Versions:
         self.figures = -1
         self.material = -1
         self._latest_changes = ""
+        self._started_us = 0
 
     def is_fresh(self) -> bool:
         return self._database.record_mark() == self._mark
@@ -121,7 +132,8 @@ class Versions:
 
     def accounts_changed_since(self, directory: int) -> frozenset[str] | None:
         """The accounts that changed since a version of the directory; None if it may be any."""
-        return changed_accounts(self._latest_changes, directory, self.directory)
+        since, now = directory - self._started_us, self.directory - self._started_us
+        return changed_accounts(self._latest_changes, since, now)
 
     async def _read_row(self, _: str) -> None:
         # Marked before the read: a commit in between is then noticed the next time.
@@ -132,6 +144,7 @@ class Versions:
         assert row is not None
         # A read that a later one overtook would bring back older values.
         if reading > self.reading:
-            self.directory, self.figures, self.material, self._latest_changes = row
+            self._started_us, directory, self.figures, self.material, self._latest_changes = row
+            self.directory = directory + self._started_us
             self.reading = reading
             self._mark = mark if reading > self._outdated else None

@@ -57,7 +57,6 @@ class ProductAnalysisHandler:
         figures = await kept.figures.read(self._database, product_id, day, days)
         if figures is None:
             raise Refusal(Reason.PRODUCT_UNKNOWN)
-        # If figures were loaded meanwhile, this goes to a cache that is no longer read.
         return _analysis(request, days, figures, kept)
 
 
@@ -74,7 +73,9 @@ def _analysis(
         template = _kept_template(request.product_id, figures.product)
     # The lists in the order of the answer's fields.
     answer = template % (figures.parts + figures.days.series(days))
-    kept.keep(request, answer)
+    # Not if figures were loaded meanwhile: a failover may lose them, and bring the version back.
+    if figures.version == kept.version:
+        kept.keep(request, answer)
     return answer
 
 

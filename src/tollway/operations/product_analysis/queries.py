@@ -53,6 +53,8 @@ class Figures(NamedTuple):
     # All days of the series, and perhaps more.
     days: KnownDays
     parts: Row
+    # Of all figures, when these were read.
+    version: int
 
 
 # Rows of all tables in common columns: the kind of row, then texts, bytes and numbers.
@@ -135,9 +137,9 @@ class FigureCache:
             if figures is not None:
                 return figures
         days = range(0) if known is None else known.days.days
-        figures, read_in = await _read(database, product_id, days_to_read(days, wanted), on_day)
+        figures = await _read(database, product_id, days_to_read(days, wanted), on_day)
         # Figures that were loaded meanwhile have another version.
-        if figures is not None and read_in == self.version:
+        if figures is not None and figures.version == self.version:
             self._keep(product_id, figures)
         return figures
 
@@ -156,7 +158,8 @@ class FigureCache:
         assert row is not None
         if row[0] != self.version:
             return None
-        return Figures(known.facts, known.days, _NO_PARTS if row[1] is None else row[1:])
+        parts = _NO_PARTS if row[1] is None else row[1:]
+        return Figures(known.facts, known.days, parts, self.version)
 
     def _keep(self, product_id: str, figures: Figures) -> None:
         # Replaced entries still count, which only means that the limit is reached sooner.
@@ -166,10 +169,8 @@ class FigureCache:
         self._products[product_id] = _Product(figures.product, figures.days)
 
 
-async def _read(
-    database: Database, product_id: str, days: range, on_day: int
-) -> tuple[Figures | None, int]:
-    """A product, its days, and the parts of one day, from one snapshot; and their version."""
+async def _read(database: Database, product_id: str, days: range, on_day: int) -> Figures | None:
+    """A product, its days, and the parts of one day, from one snapshot."""
     first, last = (day_number(date.fromordinal(day)) for day in (days[0], days[-1]))
     rows = await database.fetch_all(
         _FIGURES, wanted=product_id, first_day=first, last_day=last, on_day=on_day
@@ -190,5 +191,6 @@ async def _read(
             parts = row[_BYTES]
         else:
             figures_version = row[_NUMBERS.start]
-    known = None if facts is None else Figures(facts, KnownDays(days, figures), parts)
-    return known, figures_version
+    if facts is None:
+        return None
+    return Figures(facts, KnownDays(days, figures), parts, figures_version)
