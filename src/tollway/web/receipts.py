@@ -134,7 +134,7 @@ async def receipt_blocks(context: Context, receipt: Receipt) -> list[Block]:
 
 def _notice(context: Context, receipt: Receipt, tone: str) -> Notice:
     """What became of the call, and what to do about a refusal: the message of the answer, unless it
-    has values of the call."""
+    has values of the call that are not kept."""
     say, reason = context.say, Reason.__members__.get(receipt.reason or "")
     if reason is None or not receipt.code:
         return Notice(receipt.why, tone)
@@ -150,7 +150,7 @@ def _notice(context: Context, receipt: Receipt, tone: str) -> Notice:
         return Notice(receipt.why + say(" ") + say(_CURES[reason]), tone)
     operation = BY_NAME.get(receipt.operation)
     link = None if operation is None else Link(say("API reference"), page_of(operation))
-    return Notice(receipt.why + say(" ") + say(_IN_THE_ANSWER), tone, link)
+    return Notice(receipt.why + say(" ") + (receipt.msg or say(_IN_THE_ANSWER)), tone, link)
 
 
 def _stages(context: Context, receipt: Receipt, label: str) -> list[tuple[str, Stage]]:
