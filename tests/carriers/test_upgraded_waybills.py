@@ -14,6 +14,7 @@ def test_a_waybill_from_before_the_upgrade_is_repeated_and_compared(own_store: S
         first = issue(before, customer.token, body).data
     for index in ("operator_act_by", "token_made", "person_member", "second_factor_login"):
         own_store.run(f"DROP INDEX {index}")
+    own_store.run("ALTER TABLE refused_call DROP COLUMN said")
     own_store.run("ALTER TABLE version DROP COLUMN latest_changes")
     own_store.run("ALTER TABLE account DROP COLUMN suspended_at_s")
     own_store.run("ALTER TABLE waybill ADD COLUMN fingerprints VARCHAR")

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.ports import free_port
+from tollway.carriers.labels import drawing
 
 pytestmark = pytest.mark.sqlite
 
@@ -65,6 +66,14 @@ def test_it_is_two_stages_and_ends_without_root() -> None:
     assert _all("USER") == ["tollway"]
     assert "tollway" in next(step for step in _all("RUN") if "useradd" in step)
     assert _all("VOLUME") == ["/data"]
+
+
+def test_it_installs_a_font_that_labels_are_drawn_with() -> None:
+    # Which file this package of Debian has.
+    fonts = {"fonts-wqy-microhei": "/usr/share/fonts/truetype/wqy/wqy-microhei.ttc"}
+    (step,) = (each for each in _all("RUN") if "apt-get install" in each)
+    (path,) = (path for package, path in fonts.items() if package in step)
+    assert path in [pattern.format(regular) for pattern, regular, _ in drawing._USUAL]
 
 
 def test_the_files_it_copies_make_a_gateway(tmp_path: Path) -> None:

@@ -170,6 +170,21 @@ def test_a_remark_keeps_all_but_long_numbers(remark: str) -> None:
     assert not re.search(r"\d(?:[ -]{0,3}\d){6}", masked)
 
 
+# Every way to divide the eleven digits of a mobile into groups.
+WAYS = [[digit + 1 for digit in range(10) if way >> digit & 1] + [11] for way in range(2**10)]
+
+
+@pytest.mark.parametrize("between", [*",，、;：'/*", " ", "\u3000", ". ", ", ", " ， ", "♥"])
+def test_a_mobile_is_hidden_whatever_its_groups(between: str) -> None:
+    shown = {}
+    for way in WAYS:
+        for mobile in ("13800138000", "１９９１２３４５６７８"):
+            groups = [mobile[begin:end] for begin, end in zip([0, *way], way, strict=False)]
+            remark = f"打{between.join(groups)}，谢谢"
+            shown[remark] = masked_remark(remark)
+    assert set(shown.values()) == {"打***，谢谢"}, [*shown.items()][:5]
+
+
 # The patterns one after the other, each on what the one before left: so remarks were masked once.
 GROUPED = st.builds(
     "{}{}{}{}{}".format,

@@ -122,6 +122,42 @@ def test_a_free_call_says_that_it_was_free(served: Gateway, world: Store, today:
         assert (receipt["consent"] is None) == (operation.consent is None)
 
 
+ZH = {"Accept-Language": "zh"}
+WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
+    "PARAMETER_INVALID": (
+        {"receiver_phone": "call me 7f3"},
+        "Parameter receiver_phone is not valid: it is not a phone number. Send ",
+        "参数 receiver_phone 无效：不是电话号码。请传入",
+    ),
+    "PARAMETER_MISSING": (
+        {"receiver_name": None},
+        "Parameter receiver_name is missing: send ",
+        "缺少参数 receiver_name：请传入",
+    ),
+    "SPELLINGS_CONFLICT": (
+        {"sender_phone": "13912345678"},
+        "sender_mobile and sender_phone are two spellings of one parameter and differ",
+        "sender_mobile 与 sender_phone 是同一参数的两种写法且取值不同",
+    ),
+}
+
+
+@pytest.mark.parametrize("reason", WRONG)
+def test_a_refused_parameter_is_named_and_its_value_is_not_kept(
+    served: Gateway, world: Store, today: date, reason: str
+) -> None:
+    changed, in_english, in_chinese = WRONG[reason]
+    caller = all_operations_caller(world)
+    reply = ask(served, WAYBILLS, caller.token, {**good_request(WAYBILLS, today), **changed})
+    receipt = receipt_of(served, caller.token, reply)
+    assert receipt["reason"] == reason
+    assert receipt["msg"] == reply.msg and reply.msg.startswith(in_english)
+    said = ask_receipt(served, caller.token, id_of(reply), **ZH).data["msg"]
+    assert said.startswith(in_chinese)
+    for value in changed.values():
+        assert value is None or value not in said + receipt["msg"]
+
+
 REFUSALS: dict[str, tuple[Operation, dict[str, Any], dict[str, Any]]] = {
     "PARAMETER_INVALID": (COUPON_CLAIMS, {}, {"limit": "x"}),
     "PRODUCT_UNKNOWN": (PRODUCT_ANALYSIS, {}, {"product_id": "unknown"}),

@@ -4,12 +4,16 @@ import re
 from urllib.parse import urlsplit
 
 from tests.support.browsers import Browser, shown_secret
-from tests.support.consent import allow, ask, new_person
+from tests.support.consent import PASSWORD, allow, ask, new_person
 from tests.support.gateway import Gateway
-from tests.support.ledger import Caller
+from tests.support.ledger import RUNTIME, Caller, new_caller
 from tests.support.members import entered
+from tests.support.remote import eventually
 from tests.support.stores import Store
+from tollway.consent.grants import GrantRequest, give_grant, revoke_grant
+from tollway.consent.owners import Owner, add_owner
 from tollway.identity.people import Role
+from tollway.operations.orders.operation import ORDERS
 from tollway.web.area import PAGE_ROWS
 
 
@@ -33,6 +37,32 @@ def test_a_link_from_the_page_is_approved_and_the_shop_is_listed(
     owner.client.close()
     assert ask(gateway, asker, person.id).code == 0
     assert f"user {person.id}" in member.open("/account/shops").text
+
+
+def test_a_shop_is_named_while_it_allows_something_and_a_user_never(
+    store: Store, browser: Browser, gateway: Gateway
+) -> None:
+    shop = Owner("shop", "77120001", "蓝港 <b>", None, "login-77120001", 0)
+    store.do(lambda database: add_owner(database, RUNTIME, shop, PASSWORD))
+    caller = new_caller(store, operations=[ORDERS], credits_=10)
+    member, person = _entered(store, browser, caller), new_person(store, "林小满")
+    called = gateway.post_form(ORDERS.path, {"owner_id": shop.id}, token=caller.token)
+    receipt = f"/account/request?id={called.headers['x-request-id']}"
+    page = eventually(lambda: member.open(receipt).text, lambda page: shop.id in page)
+    assert called.code == 302 and "蓝港" not in page
+    allow(store, caller, person)
+    wanted = GrantRequest(caller.account_id, "shop", shop.id, "orders")
+    given = store.do(
+        lambda database: give_grant(
+            database, RUNTIME, wanted, lifetime_s=3600, granted_by="operator"
+        )
+    )
+    named = f"shop {shop.id} · 蓝港 &lt;b&gt;"
+    assert named in member.open("/account/shops").text and "林小满" not in member.page
+    assert named in member.open(receipt).text
+    store.do(lambda database: revoke_grant(database, RUNTIME, given.id))
+    for path in ("/account/shops", receipt):
+        assert shop.id in member.open(path).text and "蓝港" not in member.page
 
 
 def test_an_owner_that_is_not_known_is_refused_with_what_was_typed(

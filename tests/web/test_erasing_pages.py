@@ -50,6 +50,11 @@ def test_an_owner_types_the_shop_and_the_password_before_receivers_are_erased(
     _until_erased(browser, "/owner")
     rows = store.run(f"SELECT length(sealed) FROM shop_order WHERE owner_id = '{shop_id}'")
     assert [tuple(row) for row in rows] == [(0,)]
+    # So an owner cannot fill the trail.
+    again = browser.send("/owner/erase", shop=shop_id, password=PASSWORD)
+    assert (again.status_code, "less than 10 minutes ago" in again.text) == (429, True)
+    acts = f"SELECT 1 FROM operator_act WHERE subject = 'shop {shop_id}' AND act LIKE '%erase%'"
+    assert len(store.run(acts)) == 2
 
 
 def test_an_operator_erases_receivers_after_typing_the_shop(

@@ -20,6 +20,7 @@ from tollway.contract.operation import Encoding, Operation
 from tollway.contract.reasons import Reason
 from tollway.contract.receipt import CHARGED
 from tollway.contract.sample_refusal import sample_refusal
+from tollway.ledger.creation_limits import Counted
 from tollway.operations.account_api import ACCOUNT_OPERATIONS
 from tollway.operations.catalogue import ALL_OPERATIONS, BY_NAME, OPERATIONS
 from tollway.operations.demo_data import EXAMPLE_DAY
@@ -90,6 +91,23 @@ def test_two_spellings_are_two_of_one_parameter(operation: Operation) -> None:
     assert one != other
 
 
+def _daily(counted: Counted) -> str:
+    most, things = counted.value
+    return f"This account has reached its daily limit of {most} {things.en}: try again tomorrow."
+
+
+_LIMITS = {
+    "tokens/make": (
+        "This account has reached its limit of 200 valid tokens: revoke those that are not used."
+    ),
+    "tokens/rotate": _daily(Counted.ROTATIONS),
+    "webhooks/make": _daily(Counted.WEBHOOKS),
+    "webhooks/rotate": _daily(Counted.SECRETS),
+    "webhooks/test": _daily(Counted.EVENTS),
+    "alerts/set": _daily(Counted.ALERTS),
+}
+
+
 @pytest.mark.parametrize(
     "operation", (*ALL_OPERATIONS, *ACCOUNT_OPERATIONS), ids=lambda each: each.name
 )
@@ -101,6 +119,8 @@ def test_a_sample_refusal_says_what_can_be_true(operation: Operation) -> None:
     assert samples.get(Reason.PARAMETER_MISSING, "").partition(":")[0] in (*required, "")
     assert (Reason.PARAMETER_UNKNOWN in samples) == bool(fields)
     assert not any("arameter name " in each for each in samples.values())
+    limit = samples.get(Reason.ACCOUNT_LIMIT_REACHED)
+    assert limit is None or limit == _LIMITS[operation.path.partition("/v1/")[2]]
     # A token that is limited to an operation may call it.
     limited_to = samples[Reason.TOKEN_NOT_FOR_THIS].partition(":")[0].rpartition(" ")[2]
     assert limited_to in BY_NAME and limited_to != operation.charged_as

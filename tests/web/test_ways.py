@@ -185,12 +185,11 @@ def test_accounts_are_listed_by_name_by_age_and_by_credits(operator: Browser, st
 def test_a_refused_call_leads_to_what_to_do(
     operator: Browser, gateway: Gateway, store: Store
 ) -> None:
-    """Also if the message of its answer had values of the call, which the receipt does not keep."""
     caller = new_caller(store)
     refused = gateway.get(token=caller.token, query={"product_id": "1", "query_date": "soon"})
     receipt = f"/operator/request?id={refused.headers['x-request-id']}"
     page = eventually(lambda: operator.open(receipt).text, lambda page: "PARAMETER_INVALID" in page)
-    assert "The msg of its answer says what was wrong and what to do." in page
+    assert "Parameter query_date is not valid: " in page and "Send a date" in page
     assert "/docs/product_analysis" in _links(operator, receipt)
 
 

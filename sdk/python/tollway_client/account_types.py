@@ -270,6 +270,8 @@ class Receipt(Payload):
     """shop or user; null if it named none."""
     owner_id: Optional[str] = None
     """Whose data it asked for, also if that was refused; null if it named none."""
+    msg: Optional[str] = None
+    """What its answer said of a wrong parameter; null if none was, or if it is not known."""
 
 
 @dataclass(frozen=True)

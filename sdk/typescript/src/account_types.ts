@@ -247,6 +247,8 @@ export interface Receipt {
   owner_kind?: string | null;
   /** Whose data it asked for, also if that was refused; null if it named none. */
   owner_id?: string | null;
+  /** What its answer said of a wrong parameter; null if none was, or if it is not known. */
+  msg?: string | null;
 }
 
 /** What a token is limited to; None where it is not. */

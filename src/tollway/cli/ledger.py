@@ -292,6 +292,7 @@ def _receipt_rows(found: Receipt, session: Session) -> list[tuple[str, Cell]]:
         ("token", found.token_id),
         ("operation", found.operation),
         ("answered", answered),
+        ("message", found.msg),
         ("outcome", found.outcome.replace("_", " ")),
         ("why", found.why),
         ("amount", f"{found.amount:,} {found.unit}" if found.unit else "0"),

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
-from sqlalchemy import BigInteger, Integer, String, bindparam, func, or_, select, tuple_
+from sqlalchemy import BigInteger, Integer, String, and_, bindparam, func, or_, select, tuple_
 
 from tollway.consent.owners import find_owner
 from tollway.ledger import LedgerError
@@ -17,7 +17,7 @@ from tollway.ledger.trail import record_act
 from tollway.store.cache_versions import directory_changed
 from tollway.store.database import Reader, Row, Transaction, transactional
 from tollway.store.query import Query, changed, equals, insert_row
-from tollway.store.schema.consent import consent, consent_use
+from tollway.store.schema.consent import consent, consent_use, owner
 from tollway.store.schema.ledger import account
 from tollway.webhooks.events import Event, record_event
 
@@ -52,10 +52,11 @@ class Grant(msgspec.Struct, frozen=True):
 
 
 class NamedGrant(msgspec.Struct, frozen=True):
-    """A grant with the name of the account that has it."""
+    """A grant with the name of the account that has it, and of the shop or user that gave it."""
 
     grant: Grant
     account_name: str
+    owner_name: str
 
 
 class GrantRequest(msgspec.Struct, frozen=True):
@@ -74,7 +75,11 @@ _EXTEND = Query(
         consent.c.id == bindparam("wanted")
     )
 )
-_NAMED = select(*_COLUMNS, account.c.name).join(account, account.c.id == consent.c.account_id)
+_NAMED = (
+    select(*_COLUMNS, account.c.name, func.coalesce(owner.c.name, ""))
+    .join(account, account.c.id == consent.c.account_id)
+    .outerjoin(owner, and_(owner.c.kind == consent.c.owner_kind, owner.c.id == consent.c.owner_id))
+)
 _ORDER = (consent.c.granted_at_s.desc(), consent.c.id)
 _between = equals(consent, owner_kind="kind", owner_id="wanted", account_id="of_account")
 _BETWEEN = Query(lambda: select(*_COLUMNS).where(_between, consent.c.revoked_at_s.is_(None)))
@@ -290,7 +295,7 @@ async def grants_of_account_page(
 
 
 def _named(rows: Sequence[Row]) -> Sequence[NamedGrant]:
-    return [NamedGrant(Grant(*row[:-1]), row[-1]) for row in rows]
+    return [NamedGrant(Grant(*row[:-2]), *row[-2:]) for row in rows]
 
 
 # Sorts after every request id: those are hexadecimal.

@@ -104,6 +104,8 @@ class Receipt(msgspec.Struct, frozen=True):
     # Whose data it asked for, also if that was refused.
     owner_kind: str | None = None
     owner_id: str | None = None
+    # What its answer said of a wrong parameter.
+    msg: str | None = None
 
 
 DOUBTFUL = Phrase(

@@ -65,6 +65,14 @@ _VALUES: dict[str, object] = {
     "wait_s": 60,
     "number": "YT1000000000001",
 }
+# Of what an endpoint makes, by the end of its path, and how many it may in a day.
+_DAILY = {
+    "tokens/rotate": (Phrase("token rotations", "轮换的令牌"), 200),
+    "webhooks/make": (Phrase("new webhooks", "新建的回调"), 50),
+    "webhooks/rotate": (Phrase("new webhook secrets", "更换的回调密钥"), 50),
+    "webhooks/test": (Phrase("test events", "发送的测试事件"), 200),
+    "alerts/set": (Phrase("alert changes", "更改的提醒"), 200),
+}
 
 
 def sample_refusal(reason: Reason, operation: Operation) -> Refusal:
@@ -84,6 +92,11 @@ def sample_refusal(reason: Reason, operation: Operation) -> Refusal:
     need = operation.consent
     if need is not None and reason in (Reason.NOT_AUTHORIZED, Reason.OWNER_UNKNOWN):
         values["owner"], values["field"] = OWNER_KINDS[need.whose], need.field
+    daily = _DAILY.get(operation.path.partition("/v1/")[2])
+    if reason is Reason.ACCOUNT_LIMIT_REACHED and daily is not None:
+        values["things"], values["most"] = daily
+        values["which"] = Phrase("daily limit", "每日上限")
+        values["advice"] = Phrase("try again tomorrow", "请明天再试")
     if reason is Reason.BODY_TOO_LARGE:
         values["limit"] = operation.body_max_bytes
     if reason is Reason.FILES_TOO_MANY:

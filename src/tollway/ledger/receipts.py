@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 from sqlalchemy import and_, bindparam, select
 
+from tollway.contract.language import Phrase
 from tollway.contract.receipt import (
     CAPTURED,
     CHARGED,
@@ -119,7 +120,11 @@ def _noted(note: RefusedCall, language: str) -> Receipt:
         is_test=bool(note.is_test),
         owner_kind=note.owner_kind,
         owner_id=note.owner_id,
+        msg=None if note.said is None else _SAID.decode(note.said).said(language),
     )
+
+
+_SAID = msgspec.json.Decoder(Phrase)
 
 
 def _money(entry: Entry) -> dict[str, Any]:

@@ -84,6 +84,8 @@ class RefusedCall(msgspec.Struct, frozen=True, gc=False):
     # The shop or user whose data it asked for, known or not, if it named one.
     owner_kind: str | None = None
     owner_id: str | None = None
+    # What its answer said of a wrong parameter, in both languages, as JSON.
+    said: str | None = None
 
 
 _ADD = Query(lambda: insert_row(refused_call).on_conflict_do_nothing())

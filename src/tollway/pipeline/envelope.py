@@ -41,16 +41,16 @@ logger = logging.getLogger("tollway.call")
 class Enveloper:
     """Makes the answer to a call that succeeded, was refused or failed.
 
-    `record_refused` gets each call of an account that was not charged, its code and its reason. It
-    is None for requests that are always free: those have no receipt, and as an account has dozens
-    of them, each with a limit of its own, their log lines are limited too.
+    `record_refused` gets each call of an account that was not charged, its code, reason and
+    refusal. It is None for requests that are always free: those have no receipt, and as an account
+    has dozens of them, each with a limit of its own, their log lines are limited too.
     """
 
     def __init__(
         self,
         throttle: Throttle,
         recorder: CallRecorder,
-        record_refused: Callable[[Call, int, str], None] | None,
+        record_refused: Callable[[Call, int, str, Refusal | None], None] | None,
         *,
         mapped: bool,
     ) -> None:
@@ -83,7 +83,7 @@ class Enveloper:
         # The attributes behind `value` and `name`, which are slow Python properties.
         cause, name = refusal.reason._value_, refusal.reason._name_
         data = NO_DATA if refusal.data is None else encode_data(refusal.data)
-        answer = self._answer(call, cause, name, msg, data)
+        answer = self._answer(call, cause, name, msg, data, refusal)
         # HTTP requires these headers with their statuses, and some clients fail without them.
         if answer.status == 401:
             answer.headers.append(_CHALLENGE)
@@ -91,7 +91,15 @@ class Enveloper:
             answer.headers.append((b"allow", str(refusal.values["allowed"]).encode("ascii")))
         return answer
 
-    def _answer(self, call: Call, cause: Cause, reason: str, msg: bytes, data: bytes) -> Answer:
+    def _answer(
+        self,
+        call: Call,
+        cause: Cause,
+        reason: str,
+        msg: bytes,
+        data: bytes,
+        refusal: Refusal | None = None,
+    ) -> Answer:
         elapsed_s = perf_counter() - call.began_s
         code, status, _ = cause
         body = encode_envelope(
@@ -124,7 +132,7 @@ class Enveloper:
             headers.append((b"x-ignored-parameters", call.ignored.encode("ascii")))
         if account_id is not None:
             if not call.charged and self._record_refused is not None:
-                self._record_refused(call, code, reason)
+                self._record_refused(call, code, reason, refusal)
             # The rate limit, on every authenticated answer.
             admission = call.admission or self._throttle.left_for(call)
             policy, left = _rate_headers(call.operation_name, admission.limit)

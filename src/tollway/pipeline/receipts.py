@@ -2,7 +2,10 @@
 
 from functools import partial
 
+import msgspec
+
 from tollway.contract.envelope import encode_data
+from tollway.contract.language import Phrase
 from tollway.contract.reasons import Reason, Refusal
 from tollway.contract.receipt import RECEIPTS_NAME, RECEIPTS_PATH, FreeReason
 from tollway.ledger.caller_cache import Caller
@@ -56,14 +59,16 @@ def sees_receipt(caller: Caller, operation: str) -> bool:
 _OF_PAGES = OF_PAGES.encode()
 
 
-def record_refused(refused_calls: RefusedCallLog, call: Call, code: int, reason: str) -> None:
+def record_refused(
+    refused_calls: RefusedCallLog, call: Call, code: int, reason: str, refusal: Refusal | None
+) -> None:
     """Records a call of an account that was not charged."""
     if not code and _is_look_of_page(call):
         return
     caller, at_ms = call.caller, int(call.at_s * 1000)
     cause = reason if code else _why_not(call)
     key = (caller.account_id, call.operation_name, cause, int(caller.is_test))
-    refused_calls.add_made(at_ms, key, partial(_refused, call, at_ms, code, cause))
+    refused_calls.add_made(at_ms, key, partial(_refused, call, at_ms, code, cause, refusal))
 
 
 def _is_look_of_page(call: Call) -> bool:
@@ -76,7 +81,29 @@ def _is_look_of_page(call: Call) -> bool:
     return is_kept and call.headers.get(KEY_HEADER, b"").startswith(_OF_PAGES)
 
 
-def _refused(call: Call, at_ms: int, code: int, reason: str) -> RefusedCall:
+# Refusals whose messages name parameters, of those that the operation has, and never their values.
+_NAMES_PARAMETERS = {
+    Reason.PARAMETER_MISSING,
+    Reason.PARAMETER_UNKNOWN,
+    Reason.PARAMETER_INVALID,
+    Reason.SPELLINGS_CONFLICT,
+    Reason.WINDOW_BACKWARDS,
+    Reason.WINDOW_TOO_LONG,
+    Reason.WAYBILL_DIFFERS,
+    Reason.FILTER_NEEDS_ENHANCED,
+}
+
+
+def _said(refusal: Refusal | None) -> str | None:
+    if refusal is None or refusal.reason not in _NAMES_PARAMETERS:
+        return None
+    both = Phrase(refusal.message("en"), refusal.message("zh"))
+    return msgspec.json.encode(both).decode()
+
+
+def _refused(
+    call: Call, at_ms: int, code: int, reason: str, refusal: Refusal | None
+) -> RefusedCall:
     return RefusedCall(
         call.caller.account_id,
         call.request_id,
@@ -89,6 +116,7 @@ def _refused(call: Call, at_ms: int, code: int, reason: str) -> RefusedCall:
         int(call.caller.is_test),
         0,
         *_owner_of(call),
+        _said(refusal),
     )
 
 

@@ -6,7 +6,7 @@ from datetime import date, datetime, timedelta
 
 from tollway.consent.grants import Grant, NamedGrant
 from tollway.contract.language import Phrase
-from tollway.contract.operation import ConsentNeed
+from tollway.contract.operation import ConsentNeed, OwnerKind
 from tollway.ledger.accounts import Account
 from tollway.ledger.balance_pace import SOON_DAYS, days_left, pace_start_s
 from tollway.ledger.entries import Balance
@@ -68,6 +68,14 @@ def expiry(context: Context, at_s: float | None, *, is_valid: bool) -> Cell:
     """When something ends; marked from when on a webhook event has said so too."""
     is_soon = is_valid and at_s is not None and at_s <= context.now_s + EXPIRES_SOON_S
     return context.time(at_s)._replace(tone="soon" if is_soon else "")
+
+
+def owner_for_member(context: Context, grant: Grant, name: str) -> str:
+    """Who gave a grant: a shop also by its name, while the grant holds. Users are people, and their
+    names are not for callers."""
+    shown = context.owner(grant.owner_kind, grant.owner_id)
+    is_named = grant.owner_kind == OwnerKind.SHOP and grant.holds(context.now_s)
+    return f"{shown} · {name}" if is_named and name else shown
 
 
 def grants_after(context: Context) -> tuple[int, str] | None:

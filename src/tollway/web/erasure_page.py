@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tollway.consent.erasures import Erasure, ErasureUnderWayError, ask_erasure
+from tollway.consent.erasures import Erasure, ErasureUnderWayError, ask_erasure, find_erasure
 from tollway.consent.owners import Owner
 from tollway.contract.operation import OwnerKind
 from tollway.ledger.runtime import Runtime
@@ -30,6 +30,9 @@ WHAT = sentence(
 TYPED = sentence("To confirm, type the id of the shop: {id}")
 _OTHER_ID = sentence("This is not the id of the shop.")
 _WRONG = sentence("The password is wrong.")
+# Each one is in the trail, which is kept for good.
+_AGAIN_AFTER_S = 600
+_TOO_SOON = sentence("They were erased less than 10 minutes ago: try again later.")
 
 
 def erasure_state(erasure: Erasure | None, zone: ZoneInfo, say: Say) -> str:
@@ -84,6 +87,10 @@ class ErasePages:
             return self._form(visit, shop, 429, error.problem, shop.id)
         if found is None:
             return self._form(visit, shop, 403, _WRONG, shop.id)
+        last = await find_erasure(self.database, shop.id)
+        may_again_s = 0 if last is None else last.asked_at_s + _AGAIN_AFTER_S
+        if last is not None and last.finished_at_s and self.web.now_s() < may_again_s:
+            return self._form(visit, shop, 429, _TOO_SOON, shop.id)
         runtime = replace(Runtime(now_s=self.web.now_s), by=f"owner {shop.login}")
         # The form was sent twice, or an operator was faster: the erasure runs already.
         with suppress(ErasureUnderWayError):

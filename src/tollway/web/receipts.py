@@ -2,12 +2,16 @@
 
 from collections import Counter
 
+from tollway.consent.grants import GrantRequest, grants_between
+from tollway.consent.owners import find_owner
+from tollway.contract.operation import OwnerKind
 from tollway.contract.reasons import Reason
 from tollway.contract.receipt import FreeReason, Outcome, Receipt
 from tollway.ledger.call_timings import stage_times
 from tollway.ledger.receipts import find_receipt
 from tollway.ledger.tokens import find_own_token
 from tollway.operations.catalogue import BY_NAME, title_of
+from tollway.web.account_parts import owner_for_member
 from tollway.web.area import Context, address
 from tollway.web.blocks import Block, Cell, Facts, Link, Notice, Stage, Stages
 from tollway.web.page_errors import PageError
@@ -128,13 +132,13 @@ async def receipt_blocks(context: Context, receipt: Receipt) -> list[Block]:
     return [
         _notice(context, receipt, tone),
         Stages(say("The stages of this call"), stages, note),
-        Facts(_facts(context, receipt), say("Details")),
+        Facts(_facts(context, receipt, await _owner(context, receipt)), say("Details")),
     ]
 
 
 def _notice(context: Context, receipt: Receipt, tone: str) -> Notice:
     """What became of the call, and what to do about a refusal: the message of the answer, unless it
-    has values of the call."""
+    has values of the call that are not kept."""
     say, reason = context.say, Reason.__members__.get(receipt.reason or "")
     if reason is None or not receipt.code:
         return Notice(receipt.why, tone)
@@ -150,7 +154,7 @@ def _notice(context: Context, receipt: Receipt, tone: str) -> Notice:
         return Notice(receipt.why + say(" ") + say(_CURES[reason]), tone)
     operation = BY_NAME.get(receipt.operation)
     link = None if operation is None else Link(say("API reference"), page_of(operation))
-    return Notice(receipt.why + say(" ") + say(_IN_THE_ANSWER), tone, link)
+    return Notice(receipt.why + say(" ") + (receipt.msg or say(_IN_THE_ANSWER)), tone, link)
 
 
 def _stages(context: Context, receipt: Receipt, label: str) -> list[tuple[str, Stage]]:
@@ -227,7 +231,20 @@ def _found(context: Context, receipt: Receipt, label: str) -> dict[str, str]:
     return found
 
 
-def _facts(context: Context, receipt: Receipt) -> list[tuple[str, Cell]]:
+async def _owner(context: Context, receipt: Receipt) -> str:
+    """The shop or user of a call; a shop also by its name, while it allows the account anything."""
+    kind, owner_id = receipt.owner_kind or "", receipt.owner_id or ""
+    # The shops of the sandbox have no names here.
+    if kind == OwnerKind.SHOP and not receipt.is_test:
+        asked = GrantRequest(receipt.account_id, kind, owner_id, "")
+        for grant in await grants_between(context.database, asked):
+            if grant.holds(context.now_s):
+                found = await find_owner(context.database, kind, owner_id)
+                return owner_for_member(context, grant, found.name)
+    return context.owner(kind, owner_id)
+
+
+def _facts(context: Context, receipt: Receipt, owner: str) -> list[tuple[str, Cell]]:
     say, when = context.say, context.time(receipt.at_ms / 1000)
     facts = [
         (say("Request"), Cell(receipt.request_id, "mono id")),
@@ -258,20 +275,13 @@ def _facts(context: Context, receipt: Receipt) -> list[tuple[str, Cell]]:
         shown = f"{waybill.wp_code} {waybill.number or say(waybill.state)}"
         page = address("/operator/waybill", id=waybill.object_id)
         facts.append((say("Waybill"), Cell(shown, "mono", page if is_operator else "")))
-    if (consent := receipt.consent) is not None:
-        owner = _owner_cell(context, consent.owner_kind, consent.owner_id, is_known=True)
-        facts.append((say("Consent of"), owner))
-    elif receipt.owner_kind and receipt.owner_id:
+    if receipt.owner_kind and receipt.owner_id:
+        is_used = receipt.consent is not None
         # The shops of the sandbox have no pages.
         is_known = receipt.reason == Reason.NOT_AUTHORIZED.name and not receipt.is_test
-        owner = _owner_cell(context, receipt.owner_kind, receipt.owner_id, is_known=is_known)
-        facts.append((say("Shop or user"), owner))
+        page = address("/account/shops", q=receipt.owner_id)
+        if is_operator:
+            page = address("/operator/shop", kind=receipt.owner_kind, shop=receipt.owner_id)
+        named = say("Consent of") if is_used else say("Shop or user")
+        facts.append((named, Cell(owner, href=page if is_used or is_known else "")))
     return facts
-
-
-def _owner_cell(context: Context, kind: str, owner_id: str, *, is_known: bool) -> Cell:
-    """A shop or user, with a link to its page, or to what it allows, unless there is none."""
-    page = address("/account/shops", q=owner_id)
-    if not context.person.account_id:
-        page = address("/operator/shop", kind=kind, shop=owner_id)
-    return Cell(context.owner(kind, owner_id), href=page if is_known else "")

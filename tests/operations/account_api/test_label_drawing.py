@@ -16,6 +16,7 @@ from tests.support.ledger import RUNTIME
 from tests.support.stores import Store
 from tests.support.waybills import new_carrier, new_customer, request
 from tollway.carriers.labels import drawing
+from tollway.contract.reasons import Refusal
 from tollway.gateway.gateway import Gateway
 from tollway.operations.account_api import waybills
 from tollway.operations.account_api.waybills import ENDPOINTS, LabelRequest, LabelsRequest
@@ -53,7 +54,7 @@ class Drawing:
     def _draw(self, _document: bytes, label: Any, *_: object) -> bytes:
         self.may_draw.wait(30)
         self.drawn.append(label)
-        return b""
+        return b"%PDF"
 
     async def wait_until_asked(self, times: int) -> None:
         """So many waybills were found, and wait to be drawn."""
@@ -113,6 +114,23 @@ def test_a_label_that_waits_for_longer_than_a_call_may_is_refused(
                 await drawing.ask("other")
         drawing.may_draw.set()
         await first
+
+    asyncio.run(work())
+
+
+def test_labels_that_take_too_long_are_refused_and_a_single_one_never(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def work() -> None:
+        drawing = Drawing(monkeypatch, 30)
+        drawing.may_draw.set()
+        monkeypatch.setattr(waybills, "_DRAWING_MAX_S", -1)
+        with pytest.raises(Refusal) as refused:
+            await drawing.ask_for_many("many")
+        said = refused.value.message("en")
+        assert said.startswith("Parameter object_ids is not valid: their labels take too long")
+        await drawing.ask("one")
+        assert drawing.drawn == ["many", "one"]
 
     asyncio.run(work())
 

@@ -295,14 +295,22 @@ _BETWEEN = (
 # Possessive, so that it never backtracks: a number that is too short costs a look at six digits.
 _LONG_NUMBER = re.compile(f"[{_NUMBER}](?:[{_BETWEEN}]{{0,8}}+[{_NUMBER}]){{6,}}+")
 
-# A mobile number in its spoken groups, with anything between them, commas too: a long number may
-# not contain commas, because lists of short numbers do. It may have a prefix: 86, 0086 or 0.
+# A mobile number in groups, with commas too: a long number may not contain commas, because lists of
+# short numbers do. It may have a prefix: 86, 0086 or 0.
 _DIGIT = "0-9０-９"
 _PREFIX = "[0０][0０][8８][6６]|[8８][6６]|[0０]|"
+# The groups in which it is spoken, with anything between them.
+_SPOKEN_GROUPS = f"[3-9３-９][{_DIGIT}](?:[^{_DIGIT}]{{1,3}}+[{_DIGIT}]{{4}}){{2}}"
+# Any groups, if the same stands between them, and no letters: those are units, as in a list of
+# prices.
+_ANY_GROUPS = (
+    rf"(?=[{_DIGIT}]{{0,9}}+(?P<between>[\W_]{{1,3}}+))"
+    rf"(?P=between)?+[3-9３-９](?:(?P=between)?+[{_DIGIT}]){{9}}"
+)
 _MOBILE = re.compile(
     # What it begins with comes first, since most texts have no such digit.
-    f"(?=[018０１８])(?<![{_DIGIT}])(?:{_PREFIX})[1１][3-9３-９][{_DIGIT}]"
-    f"(?:[^{_DIGIT}]{{1,3}}+[{_DIGIT}]{{4}}){{2}}(?![{_DIGIT}])"
+    f"(?=[018０１８])(?<![{_DIGIT}])(?:{_PREFIX})[1１](?:{_SPOKEN_GROUPS}|{_ANY_GROUPS})"
+    f"(?![{_DIGIT}])"
 )
 _ANY_MOBILE = "0" * 11
 

@@ -277,6 +277,8 @@ refused_call = Table(
     # Whose data the call asked for, if it named a shop or user.
     Column("owner_kind", String),
     Column("owner_id", String),
+    # What its answer said of a wrong parameter, in both languages, as JSON.
+    Column("said", String),
     Index("refused_call_at", "at_ms"),
     info={MONTHS: DividedBy("at_ms", 1000)},
     sqlite_with_rowid=False,

@@ -9,6 +9,7 @@ from tollway.web.account_parts import (
     CONSENTED,
     grant_cells,
     grants_after,
+    owner_for_member,
     position_of_grant,
     state_notice,
 )
@@ -51,7 +52,7 @@ async def show_shops(context: Context, *first: Block) -> Response:
 
 
 def _row(context: Context, each: NamedGrant) -> list[Cell]:
-    owner = context.owner(each.grant.owner_kind, each.grant.owner_id)
+    owner = owner_for_member(context, each.grant, each.owner_name)
     return [Cell(owner, "mono"), *grant_cells(context, each.grant)]
 
 

@@ -52,7 +52,7 @@ async def rejects_table(context: Context) -> Table:
     source, _, record_id = context.query("after").rpartition(":")
     found = await rejects_page(context.database, source, record_id, PAGE_ROWS + 1)
     part = page_part(found, source, PATH, lambda last: f"{last.source}:{last.id}")
-    links = [Link(say("Reject file"), f"{PATH}/rejected.jsonl")]
+    links = [Link(say("Download the rejected records"), f"{PATH}/rejected.jsonl")]
     links.append(Link(say("Try all again"), context.question(f"{PATH}/replay")))
     return Table(
         titles(say, "Received", "Data source", "Kind", "Reason", "Record"),
