@@ -1,6 +1,8 @@
 """What most tests share: one gateway with figures, started once."""
 
+import asyncio
 import gc
+import inspect
 import os
 import sys
 import time
@@ -22,6 +24,7 @@ from tests.support.authorities import load_authorities_once
 from tests.support.engines import ENGINES, Engine, use
 from tests.support.forks import share
 from tests.support.gateway import Gateway
+from tests.support.in_loop import InLoop
 from tests.support.known_types import know_types
 from tests.support.ledger import Caller, new_caller
 from tests.support.passwords import use_cheap_passwords
@@ -30,6 +33,7 @@ from tests.support.scheduling import EngineScheduling, ShortReports
 from tests.support.server_files import use_memory
 from tests.support.stores import Store
 from tollway.operations.product_analysis.demo import fill_figures, product_ids
+from tollway.store.open import OpenDatabase
 
 PRODUCT = product_ids(1)[0]
 ZONE = ZoneInfo("Asia/Shanghai")
@@ -190,6 +194,22 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> EngineSchedu
     return EngineScheduling(config, log)
 
 
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Runs a test that is a coroutine function in an event loop of its own; one of its fixtures may
+    be of that loop."""
+    test = pyfuncitem.obj
+    if not inspect.iscoroutinefunction(test):
+        return None
+    values = {name: pyfuncitem.funcargs[name] for name in inspect.signature(test).parameters}
+    of_loop = [name for name, value in values.items() if isinstance(value, InLoop)]
+    if of_loop:
+        (name,) = of_loop
+        values.pop(name).run(lambda value: test(**values, **{name: value}))
+    else:
+        asyncio.run(test(**values))
+    return True
+
+
 @pytest.fixture(scope="session", autouse=True)
 def engine(request: pytest.FixtureRequest) -> Engine:
     """The engine that the stores of this test are on."""
@@ -208,6 +228,11 @@ def store(tmp_path_factory: pytest.TempPathFactory, today: date, engine: Engine)
     made = Store(tmp_path_factory.mktemp("gateway") / "tollway.db")
     made.do(lambda database: fill_figures(database, products=2, days=40, last=today))
     return made
+
+
+@pytest.fixture
+def database(store: Store) -> InLoop[OpenDatabase]:
+    return InLoop(store.do)
 
 
 @pytest.fixture(scope="session")
@@ -234,3 +259,8 @@ def own_store(tmp_path: Path, today: date) -> Store:
     made = Store(tmp_path / "tollway.db")
     made.do(lambda database: fill_figures(database, products=1, days=1, last=today))
     return made
+
+
+@pytest.fixture
+def own_database(own_store: Store) -> InLoop[OpenDatabase]:
+    return InLoop(own_store.do)

@@ -180,7 +180,9 @@ def _test_names() -> set[str]:
     return {
         name
         for file in files
-        for name in re.findall(r"^def (test_\w+)\(", file.read_text(encoding="utf-8"), re.MULTILINE)
+        for name in re.findall(
+            r"^(?:async )?def (test_\w+)\(", file.read_text(encoding="utf-8"), re.MULTILINE
+        )
     }
 
 

@@ -74,20 +74,17 @@ class Held:
     ],
     ids=["IPv4", "a network of IPv6", "behind a proxy"],
 )
-def test_more_large_answers_of_one_address_are_refused_and_those_of_others_are_not(
+async def test_more_large_answers_of_one_address_are_refused_and_those_of_others_are_not(
     address: str, same: str, other: str, proxy: str
 ) -> None:
-    async def work() -> None:
-        held = Held(proxy)
-        assert await held.ask(address) == 200
-        await held.hold(address, LARGE_OF_ADDRESS_MAX)
-        async with asyncio.timeout(20):
-            assert [await held.ask(same) for _ in range(MANY)] == [503] * MANY
-        await held.hold(other, 1)
-        assert await held.let_go() == [200] * (LARGE_OF_ADDRESS_MAX + 1)
-        assert await held.ask(same) == 200, "once the others are answered"
-
-    asyncio.run(work())
+    held = Held(proxy)
+    assert await held.ask(address) == 200
+    await held.hold(address, LARGE_OF_ADDRESS_MAX)
+    async with asyncio.timeout(20):
+        assert [await held.ask(same) for _ in range(MANY)] == [503] * MANY
+    await held.hold(other, 1)
+    assert await held.let_go() == [200] * (LARGE_OF_ADDRESS_MAX + 1)
+    assert await held.ask(same) == 200, "once the others are answered"
 
 
 def test_pages_that_cannot_be_loaded_leave_no_file_open(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,28 +39,26 @@ async def _sign_in(database: Database, owner: Owner, found: StoredPassword) -> R
     return response
 
 
-def test_an_old_password_starts_no_session_after_the_new_one_is_set(store: Store) -> None:
-    async def work(database: Database) -> None:
-        owner, found = await _admitted(database)
-        assert "set-cookie" in (await _sign_in(database, owner, found)).headers
-        await put_password(database, RUNTIME, owner.login, "hash of the new one")
-        with pytest.raises(ChangedMeanwhileError):
-            await _sign_in(database, owner, found)
+async def test_an_old_password_starts_no_session_after_the_new_one_is_set(
+    database: Database,
+) -> None:
+    owner, found = await _admitted(database)
+    assert "set-cookie" in (await _sign_in(database, owner, found)).headers
+    await put_password(database, RUNTIME, owner.login, "hash of the new one")
+    with pytest.raises(ChangedMeanwhileError):
+        await _sign_in(database, owner, found)
 
-    store.do(work)
 
-
-def test_a_password_alone_starts_no_session_after_a_second_factor_is_set_up(store: Store) -> None:
-    async def work(database: Database) -> None:
-        owner, found = await _admitted(database)
-        holder, sealer = (
-            Holder(owner.kind, owner.id, owner.login),
-            open_sealer(store.url, store.key_file),
-        )
-        now_s = int(time.time())
-        code = code_at(await begin_factor(database, sealer, holder), now_s // 30)
-        assert await confirm_factor(database, RUNTIME, sealer, holder, code, now_s)
-        with pytest.raises(ChangedMeanwhileError):
-            await _sign_in(database, owner, found)
-
-    store.do(work)
+async def test_a_password_alone_starts_no_session_after_a_second_factor_is_set_up(
+    database: Database, store: Store
+) -> None:
+    owner, found = await _admitted(database)
+    holder, sealer = (
+        Holder(owner.kind, owner.id, owner.login),
+        open_sealer(store.url, store.key_file),
+    )
+    now_s = int(time.time())
+    code = code_at(await begin_factor(database, sealer, holder), now_s // 30)
+    assert await confirm_factor(database, RUNTIME, sealer, holder, code, now_s)
+    with pytest.raises(ChangedMeanwhileError):
+        await _sign_in(database, owner, found)

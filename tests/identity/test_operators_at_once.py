@@ -5,7 +5,6 @@ from itertools import count
 
 import msgspec
 
-from tests.support.stores import Store
 from tollway.consent.grants import GrantRequest, give_grant
 from tollway.consent.owners import Owner, add_owner
 from tollway.identity.people import Person, Role, list_operators, remove_person
@@ -33,32 +32,26 @@ async def _removed_at_once(database: Database, *people: Person) -> list[object]:
     )
 
 
-def test_the_last_two_operators_cannot_remove_each_other(own_store: Store) -> None:
-    async def work(database: Database) -> None:
-        await ensure_operator(database, RUNTIME)
-        for _ in range(TRIES):
-            login = f"second{next(_numbers)}"
-            await invite(database, RUNTIME, role=Role.OPERATOR, name="Wu", login=login)
-            done = await _removed_at_once(database, *await _present(database))
-            assert len(await _present(database)) == 1
-            assert [isinstance(each, LedgerError) for each in done].count(True) == 1
-
-    own_store.do(work)
+async def test_the_last_two_operators_cannot_remove_each_other(own_database: Database) -> None:
+    await ensure_operator(own_database, RUNTIME)
+    for _ in range(TRIES):
+        login = f"second{next(_numbers)}"
+        await invite(own_database, RUNTIME, role=Role.OPERATOR, name="Wu", login=login)
+        done = await _removed_at_once(own_database, *await _present(own_database))
+        assert len(await _present(own_database)) == 1
+        assert [isinstance(each, LedgerError) for each in done].count(True) == 1
 
 
-def test_a_person_who_is_removed_twice_at_once_is_removed_once_in_the_trail(
-    own_store: Store,
+async def test_a_person_who_is_removed_twice_at_once_is_removed_once_in_the_trail(
+    own_database: Database,
 ) -> None:
-    async def work(database: Database) -> None:
-        await ensure_operator(database, RUNTIME)
-        for _ in range(TRIES):
-            login = f"third{next(_numbers)}"
-            made = await invite(database, RUNTIME, role=Role.OPERATOR, name="Xu", login=login)
-            await _removed_at_once(database, made.person, made.person)
-            acts = await newest_acts(database, 10, of=f"operator {login}")
-            assert [each.act for each in acts] == ["operator remove", "operator invite"]
-
-    own_store.do(work)
+    await ensure_operator(own_database, RUNTIME)
+    for _ in range(TRIES):
+        login = f"third{next(_numbers)}"
+        made = await invite(own_database, RUNTIME, role=Role.OPERATOR, name="Xu", login=login)
+        await _removed_at_once(own_database, made.person, made.person)
+        acts = await newest_acts(own_database, 10, of=f"operator {login}")
+        assert [each.act for each in acts] == ["operator remove", "operator invite"]
 
 
 async def _is_a_chain(database: Database, act: str, subject: str) -> None:
@@ -68,39 +61,35 @@ async def _is_a_chain(database: Database, act: str, subject: str) -> None:
     assert [each.before for each in acts[1:]] == [each.after for each in acts[:-1]]
 
 
-def test_the_trail_has_what_was_before_also_of_acts_at_once(own_store: Store) -> None:
-    async def work(database: Database) -> None:
-        for _ in range(TRIES):
-            name = f"operation {next(_numbers)}"
-            prices = (set_price(database, name, each, RUNTIME) for each in (1, 2, 3))
-            await asyncio.gather(*prices)
-            await _is_a_chain(database, "price set", f"operation {name}")
-            account = await open_account(database, RUNTIME, f"account of {name}")
-            given = [Permission("orders", each, None) for each in (1, 2, 3)]
-            await asyncio.gather(
-                *(add_permission(database, account.id, each, RUNTIME) for each in given)
+async def test_the_trail_has_what_was_before_also_of_acts_at_once(own_database: Database) -> None:
+    for _ in range(TRIES):
+        name = f"operation {next(_numbers)}"
+        prices = (set_price(own_database, name, each, RUNTIME) for each in (1, 2, 3))
+        await asyncio.gather(*prices)
+        await _is_a_chain(own_database, "price set", f"operation {name}")
+        account = await open_account(own_database, RUNTIME, f"account of {name}")
+        given = [Permission("orders", each, None) for each in (1, 2, 3)]
+        await asyncio.gather(
+            *(add_permission(own_database, account.id, each, RUNTIME) for each in given)
+        )
+        await _is_a_chain(own_database, "permission add", f"account {account.id}")
+
+
+async def test_a_consent_that_is_given_twice_at_once_is_extended_in_the_trail(
+    own_database: Database,
+) -> None:
+    account = await open_account(own_database, RUNTIME, "asking")
+    for number in range(1, TRIES + 1):
+        shop = Owner("shop", f"77{number}", "Green", None, f"green{number}", 0)
+        await add_owner(own_database, RUNTIME, shop, "a long password")
+        wanted = GrantRequest(account.id, shop.kind, shop.id, "orders")
+        given = await asyncio.gather(
+            *(
+                give_grant(own_database, RUNTIME, wanted, lifetime_s=each, granted_by="operator")
+                for each in (100, 200)
             )
-            await _is_a_chain(database, "permission add", f"account {account.id}")
-
-    own_store.do(work)
-
-
-def test_a_consent_that_is_given_twice_at_once_is_extended_in_the_trail(own_store: Store) -> None:
-    async def work(database: Database) -> None:
-        account = await open_account(database, RUNTIME, "asking")
-        for number in range(1, TRIES + 1):
-            shop = Owner("shop", f"77{number}", "Green", None, f"green{number}", 0)
-            await add_owner(database, RUNTIME, shop, "a long password")
-            wanted = GrantRequest(account.id, shop.kind, shop.id, "orders")
-            given = await asyncio.gather(
-                *(
-                    give_grant(database, RUNTIME, wanted, lifetime_s=each, granted_by="operator")
-                    for each in (100, 200)
-                )
-            )
-            assert given[0].id == given[1].id
-            second, first = await newest_acts(database, 2, of=f"account {account.id}")
-            assert (first.before, second.before) == (None, first.after)
-            assert msgspec.json.decode(second.after or "")["id"] == given[0].id
-
-    own_store.do(work)
+        )
+        assert given[0].id == given[1].id
+        second, first = await newest_acts(own_database, 2, of=f"account {account.id}")
+        assert (first.before, second.before) == (None, first.after)
+        assert msgspec.json.decode(second.after or "")["id"] == given[0].id

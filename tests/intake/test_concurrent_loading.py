@@ -117,21 +117,18 @@ def test_an_order_is_there_once_over_all_months_and_the_control(
     assert versions == [*older, (START_MS + 2, 20)]
 
 
-def test_claims_are_counted_once_however_many_bring_them(store: Store) -> None:
-    async def work(database: Database) -> None:
-        await asyncio.gather(
-            *(
-                put_claims(database, [claim(f"c{n}", NOON_S + node // 2 * 3600) for n in range(9)])
-                for node in range(AT_ONCE)
-            )
+async def test_claims_are_counted_once_however_many_bring_them(database: Database) -> None:
+    await asyncio.gather(
+        *(
+            put_claims(database, [claim(f"c{n}", NOON_S + node // 2 * 3600) for n in range(9)])
+            for node in range(AT_ONCE)
         )
-        rows = await database.fetch_all(Query(select(coupon_claim.c.newest_first)))
-        hours = Query(select(coupon_claim_hour.c.hour, coupon_claim_hour.c.claims))
-        stored = {hour: count for hour, count in await database.fetch_all(hours) if count}
-        assert stored == Counter(-newest // 3600 for (newest,) in rows)
-        assert len(rows) == 9
-
-    store.do(work)
+    )
+    rows = await database.fetch_all(Query(select(coupon_claim.c.newest_first)))
+    hours = Query(select(coupon_claim_hour.c.hour, coupon_claim_hour.c.claims))
+    stored = {hour: count for hour, count in await database.fetch_all(hours) if count}
+    assert stored == Counter(-newest // 3600 for (newest,) in rows)
+    assert len(rows) == 9
 
 
 @pytest.mark.postgresql
@@ -167,36 +164,31 @@ def test_a_claim_that_moves_while_it_is_dropped_is_counted_once_and_the_control(
     assert (store.run(counted) == store.run("SELECT count(*) FROM coupon_claim")) == is_locked
 
 
-def test_one_account_has_a_name_and_one_grant_a_scope(store: Store) -> None:
-    async def work(database: Database) -> None:
-        opened = await asyncio.gather(
-            *(open_account(database, RUNTIME, "acme") for _ in range(AT_ONCE)),
-            return_exceptions=True,
+async def test_one_account_has_a_name_and_one_grant_a_scope(database: Database) -> None:
+    opened = await asyncio.gather(
+        *(open_account(database, RUNTIME, "acme") for _ in range(AT_ONCE)), return_exceptions=True
+    )
+    assert sum(isinstance(each, LedgerError) for each in opened) == AT_ONCE - 1
+    assert len(await list_accounts(database)) == 1
+    await database.write(lambda transaction: put_owner(transaction, shop("880"), ""))
+    grant_request = GrantRequest("acme", "shop", "880", "orders")
+    await asyncio.gather(
+        *(
+            give_grant(database, RUNTIME, grant_request, lifetime_s=None, granted_by="operator")
+            for _ in range(AT_ONCE)
         )
-        assert sum(isinstance(each, LedgerError) for each in opened) == AT_ONCE - 1
-        assert len(await list_accounts(database)) == 1
-        await database.write(lambda transaction: put_owner(transaction, shop("880"), ""))
-        grant_request = GrantRequest("acme", "shop", "880", "orders")
-        await asyncio.gather(
-            *(
-                give_grant(database, RUNTIME, grant_request, lifetime_s=None, granted_by="operator")
-                for _ in range(AT_ONCE)
-            )
-        )
-        assert len(await all_grants(database)) == 1
-
-    store.do(work)
+    )
+    assert len(await all_grants(database)) == 1
 
 
-def test_of_secrets_rotated_at_once_the_last_two_are_good(store: Store) -> None:
-    async def work(database: Database) -> None:
-        sealer = sealer_of(store)
-        await add_source(database, sealer, "market", EVERYONE, RUNTIME)
-        made = await asyncio.gather(
-            *(rotate_secret(database, sealer, "market", RUNTIME) for _ in range(AT_ONCE))
-        )
-        assert len({each.secret for each in made}) == AT_ONCE
-        known = await find_source(database, sealer, "market")
-        assert len(set(known.keys)) == 2
-
-    store.do(work)
+async def test_of_secrets_rotated_at_once_the_last_two_are_good(
+    database: Database, store: Store
+) -> None:
+    sealer = sealer_of(store)
+    await add_source(database, sealer, "market", EVERYONE, RUNTIME)
+    made = await asyncio.gather(
+        *(rotate_secret(database, sealer, "market", RUNTIME) for _ in range(AT_ONCE))
+    )
+    assert len({each.secret for each in made}) == AT_ONCE
+    known = await find_source(database, sealer, "market")
+    assert len(set(known.keys)) == 2

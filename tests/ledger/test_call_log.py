@@ -69,98 +69,79 @@ async def account_of(database: Database, name: str) -> str:
     return account.id
 
 
-def test_a_call_whose_credits_are_held_has_no_code_yet(
-    store: Store, new_name: Callable[[], str]
+async def test_a_call_whose_credits_are_held_has_no_code_yet(
+    database: Database, new_name: Callable[[], str]
 ) -> None:
-    async def work(database: Database) -> None:
-        account_id = await account_of(database, new_name())
-        held, paid = charge(account_id, 2, 4), charge(account_id, 1, 3)
-        await database.write(lambda tx: post_charges(tx, [paid]))
-        await database.write(lambda tx: reserve(tx, held, "hold", BEGIN_MS))
-        page = await log_page(database, CallFilter(account_id), ["credits"], 10)
-        shown = [(each.outcome, each.code, each.reason, each.amount) for each in page.calls]
-        assert shown == [("held", None, "", 4), ("charged", 0, "SUCCESS", 3)]
-        # Made without a grant, it has no consent to show.
-        receipt = await find_receipt(database, account_id, held.request_id)
-        assert receipt is not None
-        assert (receipt.outcome.value, receipt.amount, receipt.consent) == ("held", 4, None)
-
-    store.do(work)
+    account_id = await account_of(database, new_name())
+    held, paid = charge(account_id, 2, 4), charge(account_id, 1, 3)
+    await database.write(lambda tx: post_charges(tx, [paid]))
+    await database.write(lambda tx: reserve(tx, held, "hold", BEGIN_MS))
+    page = await log_page(database, CallFilter(account_id), ["credits"], 10)
+    shown = [(each.outcome, each.code, each.reason, each.amount) for each in page.calls]
+    assert shown == [("held", None, "", 4), ("charged", 0, "SUCCESS", 3)]
+    # Made without a grant, it has no consent to show.
+    receipt = await find_receipt(database, account_id, held.request_id)
+    assert receipt is not None
+    assert (receipt.outcome.value, receipt.amount, receipt.consent) == ("held", 4, None)
 
 
 @pytest.mark.parametrize("wanted", ["the account", "all"])
-def test_a_call_whose_credits_were_given_back_is_not_shown_as_held(
-    store: Store, new_name: Callable[[], str], wanted: str
+async def test_a_call_whose_credits_were_given_back_is_not_shown_as_held(
+    database: Database, new_name: Callable[[], str], wanted: str
 ) -> None:
     """Also after its record as a refused call was dropped: entries may be kept for longer."""
-
-    async def work(database: Database) -> None:
-        account_id = await account_of(database, new_name())
-        released, captured = charge(account_id, 9001, 4), charge(account_id, 9002, 3)
-        for held, hold_id in ((released, "given back"), (captured, "taken")):
-            await database.write(partial(reserve, charge=held, hold_id=hold_id, deadline_at_ms=0))
-        await database.write(lambda tx: release(tx, account_id, "given back", BEGIN_MS))
-        await database.write(lambda tx: capture(tx, account_id, "taken", BEGIN_MS))
-        of = account_id if wanted == "the account" else ""
-        asked = CallFilter(of, since_ms=BEGIN_MS + 9001, until_ms=BEGIN_MS + 9003)
-        page = await log_page(database, asked, ["credits"], 10)
-        # The log of all has calls of other accounts too.
-        own = [each for each in page.calls if each.account_id == account_id]
-        shown = [(each.outcome, each.code, each.amount) for each in own]
-        assert shown == [("charged", 0, 3), ("released", None, 0)]
-
-    store.do(work)
+    account_id = await account_of(database, new_name())
+    released, captured = charge(account_id, 9001, 4), charge(account_id, 9002, 3)
+    for held, hold_id in ((released, "given back"), (captured, "taken")):
+        await database.write(partial(reserve, charge=held, hold_id=hold_id, deadline_at_ms=0))
+    await database.write(lambda tx: release(tx, account_id, "given back", BEGIN_MS))
+    await database.write(lambda tx: capture(tx, account_id, "taken", BEGIN_MS))
+    of = account_id if wanted == "the account" else ""
+    asked = CallFilter(of, since_ms=BEGIN_MS + 9001, until_ms=BEGIN_MS + 9003)
+    page = await log_page(database, asked, ["credits"], 10)
+    # The log of all has calls of other accounts too.
+    own = [each for each in page.calls if each.account_id == account_id]
+    shown = [(each.outcome, each.code, each.amount) for each in own]
+    assert shown == [("charged", 0, 3), ("released", None, 0)]
 
 
-def test_a_page_looks_further_if_a_filter_leaves_out_most(
-    store: Store, new_name: Callable[[], str]
+async def test_a_page_looks_further_if_a_filter_leaves_out_most(
+    database: Database, new_name: Callable[[], str]
 ) -> None:
-    async def work(database: Database) -> None:
-        account_id = await account_of(database, new_name())
-        await note(database, *(noted(account_id, each, f"op {each}") for each in range(30)))
-        wanted = CallFilter(account_id, operation="op 0")
-        page = await log_page(database, wanted, ["credits"], 2)
-        assert [each.request_id for each in page.calls] == [id_of(0, account_id)]
-        assert page.before == ""
-
-    store.do(work)
+    account_id = await account_of(database, new_name())
+    await note(database, *(noted(account_id, each, f"op {each}") for each in range(30)))
+    wanted = CallFilter(account_id, operation="op 0")
+    page = await log_page(database, wanted, ["credits"], 2)
+    assert [each.request_id for each in page.calls] == [id_of(0, account_id)]
+    assert page.before == ""
 
 
-def test_the_refused_calls_of_all_accounts_are_one_log(store: Store) -> None:
-    async def work(database: Database) -> None:
-        later = 5000
-        calls = [noted(account_id, later + n, "orders") for n, account_id in enumerate("bab")]
-        await note(database, *calls)
-        wanted = CallFilter(since_ms=BEGIN_MS + later, until_ms=BEGIN_MS + later + 3)
-        page = await log_page(database, wanted, [], 2)
-        assert [each.request_id for each in page.calls] == [
-            calls[2].request_id,
-            calls[1].request_id,
-        ]
-        page = await log_page(database, wanted, [], 2, page.before)
-        assert [each.account_id for each in page.calls] == ["b"]
-
-    store.do(work)
+async def test_the_refused_calls_of_all_accounts_are_one_log(database: Database) -> None:
+    later = 5000
+    calls = [noted(account_id, later + n, "orders") for n, account_id in enumerate("bab")]
+    await note(database, *calls)
+    wanted = CallFilter(since_ms=BEGIN_MS + later, until_ms=BEGIN_MS + later + 3)
+    page = await log_page(database, wanted, [], 2)
+    assert [each.request_id for each in page.calls] == [calls[2].request_id, calls[1].request_id]
+    page = await log_page(database, wanted, [], 2, page.before)
+    assert [each.account_id for each in page.calls] == ["b"]
 
 
-def test_a_call_that_was_charged_after_all_is_shown_as_charged(
-    store: Store, new_name: Callable[[], str]
+async def test_a_call_that_was_charged_after_all_is_shown_as_charged(
+    database: Database, new_name: Callable[[], str]
 ) -> None:
-    async def work(database: Database) -> None:
-        account_id = await account_of(database, new_name())
-        paid = charge(account_id, 8001, 3)
-        await database.write(lambda tx: post_charges(tx, [paid]))
-        silent = msgspec.structs.replace(
-            noted(account_id, 8001, "waybills"), code=101, reason="CARRIER_SILENT"
-        )
-        await note(database, silent)
-        moment = {"since_ms": BEGIN_MS + 8001, "until_ms": BEGIN_MS + 8002}
-        for wanted in (CallFilter(account_id, **moment), CallFilter(**moment)):
-            page = await log_page(database, wanted, ["credits"], 10)
-            shown = [(each.request_id, each.outcome, each.amount) for each in page.calls]
-            assert shown == [(paid.request_id, "charged", 3)]
-
-    store.do(work)
+    account_id = await account_of(database, new_name())
+    paid = charge(account_id, 8001, 3)
+    await database.write(lambda tx: post_charges(tx, [paid]))
+    silent = msgspec.structs.replace(
+        noted(account_id, 8001, "waybills"), code=101, reason="CARRIER_SILENT"
+    )
+    await note(database, silent)
+    moment = {"since_ms": BEGIN_MS + 8001, "until_ms": BEGIN_MS + 8002}
+    for wanted in (CallFilter(account_id, **moment), CallFilter(**moment)):
+        page = await log_page(database, wanted, ["credits"], 10)
+        shown = [(each.request_id, each.outcome, each.amount) for each in page.calls]
+        assert shown == [(paid.request_id, "charged", 3)]
 
 
 def test_the_log_of_all_accounts_goes_on_behind_a_page_that_a_filter_left_empty(
@@ -229,22 +210,21 @@ def test_a_call_that_took_long_hides_none_that_began_later(
     store.do(work)
 
 
-def test_calls_before_a_far_day_are_all_calls(store: Store, new_name: Callable[[], str]) -> None:
-    async def work(database: Database) -> None:
-        account_id = await account_of(database, new_name())
-        await note(database, noted(account_id, 7001, "orders"))
-        for account in (account_id, ""):
-            wanted = CallFilter(
-                account, since_ms=BEGIN_MS + 7001, until_ms=253_370_736_000_000, operation="orders"
-            )
-            page = await log_page(database, wanted, [], 10)
-            assert id_of(7001, account_id) in [each.request_id for each in page.calls]
-            after = wanted._replace(since_ms=253_370_736_000_000, until_ms=None)
-            later = (await log_page(database, after, [], 10)).calls
-            # Other tests of this store have calls of such days.
-            assert account_id not in {each.account_id for each in later}
-
-    store.do(work)
+async def test_calls_before_a_far_day_are_all_calls(
+    database: Database, new_name: Callable[[], str]
+) -> None:
+    account_id = await account_of(database, new_name())
+    await note(database, noted(account_id, 7001, "orders"))
+    for account in (account_id, ""):
+        wanted = CallFilter(
+            account, since_ms=BEGIN_MS + 7001, until_ms=253_370_736_000_000, operation="orders"
+        )
+        page = await log_page(database, wanted, [], 10)
+        assert id_of(7001, account_id) in [each.request_id for each in page.calls]
+        after = wanted._replace(since_ms=253_370_736_000_000, until_ms=None)
+        later = (await log_page(database, after, [], 10)).calls
+        # Other tests of this store have calls of such days.
+        assert account_id not in {each.account_id for each in later}
 
 
 class Found:

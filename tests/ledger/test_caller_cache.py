@@ -36,79 +36,69 @@ async def new_token(database: Database, name: str, **options: object) -> IssuedT
     return await issue_token(database, RUNTIME, account.id, **options)  # type: ignore[arg-type]
 
 
-def test_a_valid_token_leads_to_its_account_and_permissions(
-    store: Store, new_name: Callable[[], str]
+async def test_a_valid_token_leads_to_its_account_and_permissions(
+    database: Database, new_name: Callable[[], str]
 ) -> None:
-    async def work(database: Database) -> None:
-        callers = CallerCache(database, Versions(database))
-        for kind in ("live", "test"):
-            issued = await new_token(database, new_name(), kind=kind, lifetime_s=60)
-            await callers.refresh()
-            caller = await callers.caller(token_hash(issued.text))
-            assert caller is not None
-            assert caller.token_id == issued.token.id
-            assert caller.account_id == issued.token.account_id
-            assert caller.is_test == (kind == "test")
-            assert caller.expires_at_s == issued.token.expires_at_s
-            assert caller.permissions == {NAME: Permission(NAME, 3, 20)}
-
-    store.do(work)
-
-
-def test_what_is_kept_is_not_read_again(store: Store, new_name: Callable[[], str]) -> None:
-    async def work(database: Database) -> None:
-        callers = CallerCache(database, Versions(database))
-        hashed = token_hash((await new_token(database, new_name())).text)
+    callers = CallerCache(database, Versions(database))
+    for kind in ("live", "test"):
+        issued = await new_token(database, new_name(), kind=kind, lifetime_s=60)
         await callers.refresh()
-        assert callers.known_caller(hashed) is None
-        caller = await callers.caller(hashed)
-        await callers.refresh()
-        assert callers.known_caller(hashed) is caller
-        assert await callers.caller(hashed) is caller
+        caller = await callers.caller(token_hash(issued.text))
+        assert caller is not None
+        assert caller.token_id == issued.token.id
+        assert caller.account_id == issued.token.account_id
+        assert caller.is_test == (kind == "test")
+        assert caller.expires_at_s == issued.token.expires_at_s
+        assert caller.permissions == {NAME: Permission(NAME, 3, 20)}
 
-    store.do(work)
 
-
-def test_a_token_that_has_ended_is_kept_as_such_and_an_unknown_one_is_not(
-    store: Store, new_name: Callable[[], str]
+async def test_what_is_kept_is_not_read_again(
+    database: Database, new_name: Callable[[], str]
 ) -> None:
-    async def work(database: Database) -> None:
-        callers = CallerCache(database, Versions(database))
-        issued = await new_token(database, new_name())
-        await revoke_token(database, RUNTIME, issued.token.id)
-        await callers.refresh()
-        for hashed, is_kept in ((token_hash(issued.text), True), (bytes(32), False)):
-            assert not callers.is_ended(hashed)
-            assert await callers.caller(hashed) is None
-            assert callers.is_ended(hashed) == is_kept
+    callers = CallerCache(database, Versions(database))
+    hashed = token_hash((await new_token(database, new_name())).text)
+    await callers.refresh()
+    assert callers.known_caller(hashed) is None
+    caller = await callers.caller(hashed)
+    await callers.refresh()
+    assert callers.known_caller(hashed) is caller
+    assert await callers.caller(hashed) is caller
 
-    store.do(work)
+
+async def test_a_token_that_has_ended_is_kept_as_such_and_an_unknown_one_is_not(
+    database: Database, new_name: Callable[[], str]
+) -> None:
+    callers = CallerCache(database, Versions(database))
+    issued = await new_token(database, new_name())
+    await revoke_token(database, RUNTIME, issued.token.id)
+    await callers.refresh()
+    for hashed, is_kept in ((token_hash(issued.text), True), (bytes(32), False)):
+        assert not callers.is_ended(hashed)
+        assert await callers.caller(hashed) is None
+        assert callers.is_ended(hashed) == is_kept
 
 
 @pytest.mark.parametrize("how", ["revoked", "closed", "regranted"])
-def test_a_change_is_seen_after_the_next_refresh(
-    store: Store, new_name: Callable[[], str], how: str
+async def test_a_change_is_seen_after_the_next_refresh(
+    database: Database, new_name: Callable[[], str], how: str
 ) -> None:
-    async def work(database: Database) -> None:
-        callers = CallerCache(database, Versions(database))
-        issued = await new_token(database, new_name())
-        hashed, account = token_hash(issued.text), issued.token.account_id
-        await callers.refresh()
-        assert await callers.caller(hashed)
-        if how == "revoked":
-            await revoke_token(database, RUNTIME, issued.token.id)
-        elif how == "closed":
-            await close_account(database, RUNTIME, account)
-        else:
-            await add_permission(database, account, Permission(NAME, 4, None))
-        await callers.refresh()
-        caller = await callers.caller(hashed)
-        if how == "regranted":
-            assert caller and caller.permissions[NAME] == Permission(NAME, 4, None)
-        else:
-            assert caller is None
-
-    store.do(work)
+    callers = CallerCache(database, Versions(database))
+    issued = await new_token(database, new_name())
+    hashed, account = token_hash(issued.text), issued.token.account_id
+    await callers.refresh()
+    assert await callers.caller(hashed)
+    if how == "revoked":
+        await revoke_token(database, RUNTIME, issued.token.id)
+    elif how == "closed":
+        await close_account(database, RUNTIME, account)
+    else:
+        await add_permission(database, account, Permission(NAME, 4, None))
+    await callers.refresh()
+    caller = await callers.caller(hashed)
+    if how == "regranted":
+        assert caller and caller.permissions[NAME] == Permission(NAME, 4, None)
+    else:
+        assert caller is None
 
 
 async def _revoke_client(database: Database, issued: IssuedToken) -> None:
@@ -133,53 +123,46 @@ ACTS: dict[str, Callable[[Database, IssuedToken], Awaitable[object]]] = {
 
 
 @pytest.mark.parametrize("act", ACTS)
-def test_a_change_of_one_account_leaves_what_is_known_of_the_others(
-    store: Store, new_name: Callable[[], str], act: str
+async def test_a_change_of_one_account_leaves_what_is_known_of_the_others(
+    database: Database, new_name: Callable[[], str], act: str
 ) -> None:
-    async def work(database: Database) -> None:
-        callers = CallerCache(database, Versions(database))
-        of_one, of_other = [await new_token(database, new_name()) for _ in range(2)]
-        await callers.refresh()
-        for each in (of_one, of_other):
-            caller = await callers.caller(token_hash(each.text))
-            assert caller is not None
-            callers.remember_amount(caller.account_id, "credits", 5)
-        await ACTS[act](database, of_one)
-        await callers.refresh()
-        assert callers.known_caller(token_hash(of_one.text)) is None
-        assert callers.remembered_amount(of_one.token.account_id, "credits") == -1
-        assert callers.known_caller(token_hash(of_other.text)) is not None
-        assert callers.remembered_amount(of_other.token.account_id, "credits") == 5
-
-    store.do(work)
+    callers = CallerCache(database, Versions(database))
+    of_one, of_other = [await new_token(database, new_name()) for _ in range(2)]
+    await callers.refresh()
+    for each in (of_one, of_other):
+        caller = await callers.caller(token_hash(each.text))
+        assert caller is not None
+        callers.remember_amount(caller.account_id, "credits", 5)
+    await ACTS[act](database, of_one)
+    await callers.refresh()
+    assert callers.known_caller(token_hash(of_one.text)) is None
+    assert callers.remembered_amount(of_one.token.account_id, "credits") == -1
+    assert callers.known_caller(token_hash(of_other.text)) is not None
+    assert callers.remembered_amount(of_other.token.account_id, "credits") == 5
 
 
-def test_a_change_for_all_leaves_nothing(store: Store, new_name: Callable[[], str]) -> None:
-    async def work(database: Database) -> None:
-        callers = CallerCache(database, Versions(database))
-        hashed = token_hash((await new_token(database, new_name())).text)
-        for nth in range(2):
-            await callers.refresh()
-            assert await callers.caller(hashed)
-            await set_price(database, "promotion_material", nth)
-            await callers.refresh()
-            assert callers.known_caller(hashed) is None
-            assert callers.operation_states["promotion_material"].price == nth
-
-    store.do(work)
-
-
-def test_an_unknown_token_leads_nowhere_and_a_new_one_is_found(
-    store: Store, new_name: Callable[[], str]
+async def test_a_change_for_all_leaves_nothing(
+    database: Database, new_name: Callable[[], str]
 ) -> None:
-    async def work(database: Database) -> None:
-        callers = CallerCache(database, Versions(database))
+    callers = CallerCache(database, Versions(database))
+    hashed = token_hash((await new_token(database, new_name())).text)
+    for nth in range(2):
         await callers.refresh()
-        assert await callers.caller(b"\0" * 32) is None
-        issued = await new_token(database, new_name())
-        assert await callers.caller(token_hash(issued.text))
+        assert await callers.caller(hashed)
+        await set_price(database, "promotion_material", nth)
+        await callers.refresh()
+        assert callers.known_caller(hashed) is None
+        assert callers.operation_states["promotion_material"].price == nth
 
-    store.do(work)
+
+async def test_an_unknown_token_leads_nowhere_and_a_new_one_is_found(
+    database: Database, new_name: Callable[[], str]
+) -> None:
+    callers = CallerCache(database, Versions(database))
+    await callers.refresh()
+    assert await callers.caller(b"\0" * 32) is None
+    issued = await new_token(database, new_name())
+    assert await callers.caller(token_hash(issued.text))
 
 
 def test_what_is_kept_is_bounded_and_still_right(
@@ -207,60 +190,51 @@ def test_what_is_kept_is_bounded_and_still_right(
     store.do(work)
 
 
-def test_what_a_balance_held_is_only_remembered_until_something_changed(
-    store: Store, new_name: Callable[[], str]
+async def test_what_a_balance_held_is_only_remembered_until_something_changed(
+    database: Database, new_name: Callable[[], str]
 ) -> None:
-    async def work(database: Database) -> None:
-        callers = CallerCache(database, Versions(database))
-        account = (await new_token(database, new_name())).token.account_id
-        await callers.refresh()
-        assert callers.remembered_amount(account, "credits") == -1
-        assert await callers.amount_left(account, "credits") == 0
-        assert callers.remembered_amount(account, "credits") == 0
-        await top_up(database, RUNTIME, account, "credits", 9)
-        await callers.refresh()
-        assert callers.remembered_amount(account, "credits") == -1
-        assert await callers.amount_left(account, "credits") == 9
-
-    store.do(work)
+    callers = CallerCache(database, Versions(database))
+    account = (await new_token(database, new_name())).token.account_id
+    await callers.refresh()
+    assert callers.remembered_amount(account, "credits") == -1
+    assert await callers.amount_left(account, "credits") == 0
+    assert callers.remembered_amount(account, "credits") == 0
+    await top_up(database, RUNTIME, account, "credits", 9)
+    await callers.refresh()
+    assert callers.remembered_amount(account, "credits") == -1
+    assert await callers.amount_left(account, "credits") == 9
 
 
 @pytest.mark.postgresql
-def test_calls_of_one_moment_share_one_read_of_a_balance(
-    store: Store, new_name: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+async def test_calls_of_one_moment_share_one_read_of_a_balance(
+    database: Database, new_name: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def work(database: Database) -> None:
-        callers = CallerCache(database, Versions(database))
-        account = (await open_account(database, RUNTIME, new_name())).id
-        reads, fetch_one = [], database.fetch_one
+    callers = CallerCache(database, Versions(database))
+    account = (await open_account(database, RUNTIME, new_name())).id
+    reads, fetch_one = [], database.fetch_one
 
-        async def counted(query: Query, **values: object) -> Row | None:
-            reads.append(values)
-            return await fetch_one(query, **values)
+    async def counted(query: Query, **values: object) -> Row | None:
+        reads.append(values)
+        return await fetch_one(query, **values)
 
-        monkeypatch.setattr(database, "fetch_one", counted)
-        found = await asyncio.gather(*(callers.amount_left(account, "credits") for _ in "12345"))
-        assert (found, len(reads)) == ([0] * 5, 1)
-        await top_up(database, RUNTIME, account, "credits", 3)
-        assert await callers.amount_left(account, "credits") == 3
-
-    store.do(work)
+    monkeypatch.setattr(database, "fetch_one", counted)
+    found = await asyncio.gather(*(callers.amount_left(account, "credits") for _ in "12345"))
+    assert (found, len(reads)) == ([0] * 5, 1)
+    await top_up(database, RUNTIME, account, "credits", 3)
+    assert await callers.amount_left(account, "credits") == 3
 
 
-def test_an_operation_that_is_closed_or_priced_is_seen(store: Store) -> None:
-    async def work(database: Database) -> None:
-        callers = CallerCache(database, Versions(database))
-        await set_price(database, "waybills", 12)
-        await set_closed(database, "waybills", is_closed=True)
-        await callers.refresh()
-        state = callers.operation_states["waybills"]
-        assert (state.is_closed, state.price) == (True, 12)
-        await set_closed(database, "waybills", is_closed=False)
-        await callers.refresh()
-        state = callers.operation_states["waybills"]
-        assert (state.is_closed, state.price) == (False, 12)
-
-    store.do(work)
+async def test_an_operation_that_is_closed_or_priced_is_seen(database: Database) -> None:
+    callers = CallerCache(database, Versions(database))
+    await set_price(database, "waybills", 12)
+    await set_closed(database, "waybills", is_closed=True)
+    await callers.refresh()
+    state = callers.operation_states["waybills"]
+    assert (state.is_closed, state.price) == (True, 12)
+    await set_closed(database, "waybills", is_closed=False)
+    await callers.refresh()
+    state = callers.operation_states["waybills"]
+    assert (state.is_closed, state.price) == (False, 12)
 
 
 class LateDatabase:
@@ -295,60 +269,54 @@ class LateDatabase:
 
 
 @pytest.mark.parametrize("table", ["version", "operation_state"])
-def test_an_answer_that_was_overtaken_brings_nothing_back(
-    store: Store, new_name: Callable[[], str], table: str
+async def test_an_answer_that_was_overtaken_brings_nothing_back(
+    database: Database, new_name: Callable[[], str], table: str
 ) -> None:
-    async def work(database: Database) -> None:
-        late = LateDatabase(database, table)
-        versions = Versions(late)
-        callers = CallerCache(late, versions)
-        issued = await new_token(database, new_name())
-        hashed = token_hash(issued.text)
-        await callers.refresh()
-        assert await callers.caller(hashed)
-        await set_closed(database, "waybills", is_closed=False)
-        late.keep_next_back()
-        slow = asyncio.create_task(callers.refresh())
-        await late.has_come.wait()
-        # A call that comes before the change is known must look it up too.
-        assert (callers.known_caller(hashed) is None) == (table == "operation_state")
-        await set_closed(database, "waybills", is_closed=True)
-        await callers.refresh()
-        seen = versions.directory
-        late.let_go.set()
-        await slow
-        assert versions.directory == seen
-        assert callers.operation_states["waybills"].is_closed
-        caller = await callers.caller(hashed)
-        assert caller and callers.known_caller(hashed) is caller
-        await set_closed(database, "waybills", is_closed=False)
-
-    store.do(work)
+    late = LateDatabase(database, table)
+    versions = Versions(late)
+    callers = CallerCache(late, versions)
+    issued = await new_token(database, new_name())
+    hashed = token_hash(issued.text)
+    await callers.refresh()
+    assert await callers.caller(hashed)
+    await set_closed(database, "waybills", is_closed=False)
+    late.keep_next_back()
+    slow = asyncio.create_task(callers.refresh())
+    await late.has_come.wait()
+    # A call that comes before the change is known must look it up too.
+    assert (callers.known_caller(hashed) is None) == (table == "operation_state")
+    await set_closed(database, "waybills", is_closed=True)
+    await callers.refresh()
+    seen = versions.directory
+    late.let_go.set()
+    await slow
+    assert versions.directory == seen
+    assert callers.operation_states["waybills"].is_closed
+    caller = await callers.caller(hashed)
+    assert caller and callers.known_caller(hashed) is caller
+    await set_closed(database, "waybills", is_closed=False)
 
 
 @pytest.mark.postgresql
 @pytest.mark.parametrize("table", ["version", "operation_state", "token"])
-def test_calls_that_look_up_the_same_thing_share_the_reads(
-    store: Store, new_name: Callable[[], str], table: str
+async def test_calls_that_look_up_the_same_thing_share_the_reads(
+    database: Database, new_name: Callable[[], str], table: str
 ) -> None:
-    async def work(database: Database) -> None:
-        late = LateDatabase(database, table)
-        callers = CallerCache(late, Versions(late))
-        hashed = token_hash((await new_token(database, new_name())).text)
+    late = LateDatabase(database, table)
+    callers = CallerCache(late, Versions(late))
+    hashed = token_hash((await new_token(database, new_name())).text)
 
-        async def call() -> object:
-            await callers.refresh()
-            return await callers.caller(hashed)
+    async def call() -> object:
+        await callers.refresh()
+        return await callers.caller(hashed)
 
-        late.keep_next_back()
-        early = [asyncio.create_task(call()) for _ in range(5)]
-        await late.has_come.wait()
-        later = [asyncio.create_task(call()) for _ in range(5)]
-        await asyncio.sleep(0)
-        late.let_go.set()
-        found = await asyncio.gather(*early, *later)
-        assert found[0] is not None and all(each is found[0] for each in found)
-        # The calls that came during a read share the next, if they still need one.
-        assert late.reads <= 2
-
-    store.do(work)
+    late.keep_next_back()
+    early = [asyncio.create_task(call()) for _ in range(5)]
+    await late.has_come.wait()
+    later = [asyncio.create_task(call()) for _ in range(5)]
+    await asyncio.sleep(0)
+    late.let_go.set()
+    found = await asyncio.gather(*early, *later)
+    assert found[0] is not None and all(each is found[0] for each in found)
+    # The calls that came during a read share the next, if they still need one.
+    assert late.reads <= 2

@@ -8,7 +8,6 @@ from time import monotonic
 import pytest
 
 from tests.ledger.charging_bench import Bench, OnBench
-from tests.support.stores import Store
 from tollway.ledger import charge_queue
 from tollway.ledger.accounts import open_account
 from tollway.ledger.charges import IdempotencyKey, ShortageError
@@ -250,18 +249,15 @@ def test_a_call_whose_batch_is_being_posted_too_long_is_in_doubt_and_charged_onc
     on_bench(test)
 
 
-def test_a_call_that_waited_too_long_is_not_charged(
-    store: Store, new_name: Callable[[], str]
+async def test_a_call_that_waited_too_long_is_not_charged(
+    database: Database, new_name: Callable[[], str]
 ) -> None:
-    async def work(database: Database) -> None:
-        account = await open_account(database, Runtime(), new_name())
-        await top_up(database, Runtime(), account.id, "credits", 100)
-        bench = Bench(database, account.id, timeout_s=-1)
-        with pytest.raises(StoreBusyError):
-            await bench.settle(0)
-        assert (bench.database.commits, await bench.left()) == (0, 100)
-
-    store.do(work)
+    account = await open_account(database, Runtime(), new_name())
+    await top_up(database, Runtime(), account.id, "credits", 100)
+    bench = Bench(database, account.id, timeout_s=-1)
+    with pytest.raises(StoreBusyError):
+        await bench.settle(0)
+    assert (bench.database.commits, await bench.left()) == (0, 100)
 
 
 def test_kept_answers_are_packed_and_sealed_outside_of_the_event_loop(on_bench: OnBench) -> None:

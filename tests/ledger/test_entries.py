@@ -59,81 +59,70 @@ def test_every_change_is_explained_and_none_goes_below_zero(
 
 
 @pytest.mark.parametrize("amount", [0, AMOUNT_MAX + 1, -AMOUNT_MAX - 1, 2**63])
-def test_an_amount_out_of_bounds_is_refused_in_words(
-    store: Store, new_name: Callable[[], str], amount: int
+async def test_an_amount_out_of_bounds_is_refused_in_words(
+    database: Database, new_name: Callable[[], str], amount: int
 ) -> None:
-    async def work(database: Database) -> None:
-        account = (await open_account(database, RUNTIME, new_name())).id
-        with pytest.raises(LedgerError, match=r"and not 0|1,000,000,000,000,000 at most"):
-            await top_up(database, RUNTIME, account, "credits", amount)
-        assert await list_balances(database, account) == []
-
-    store.do(work)
+    account = (await open_account(database, RUNTIME, new_name())).id
+    with pytest.raises(LedgerError, match=r"and not 0|1,000,000,000,000,000 at most"):
+        await top_up(database, RUNTIME, account, "credits", amount)
+    assert await list_balances(database, account) == []
 
 
-def test_what_the_operator_noted_and_when_is_kept(
-    store: Store, new_name: Callable[[], str]
+async def test_what_the_operator_noted_and_when_is_kept(
+    database: Database, new_name: Callable[[], str]
 ) -> None:
-    async def work(database: Database) -> None:
-        account = (await open_account(database, RUNTIME, new_name())).id
-        await top_up(database, RUNTIME, account, "credits", 5, "发票 7")
-        (entry,) = await newest_entries(database, account, "credits", 10)
-        assert (entry.note, entry.at_ms) == ("发票 7", 1_767_225_600_250)
-        assert (entry.operation, entry.request_id, entry.token_id) == (None, None, None)
-
-    store.do(work)
+    account = (await open_account(database, RUNTIME, new_name())).id
+    await top_up(database, RUNTIME, account, "credits", 5, "发票 7")
+    (entry,) = await newest_entries(database, account, "credits", 10)
+    assert (entry.note, entry.at_ms) == ("发票 7", 1_767_225_600_250)
+    assert (entry.operation, entry.request_id, entry.token_id) == (None, None, None)
 
 
-def test_a_closed_account_takes_no_more_entries(store: Store, new_name: Callable[[], str]) -> None:
-    async def work(database: Database) -> None:
-        account = (await open_account(database, RUNTIME, new_name())).id
+async def test_a_closed_account_takes_no_more_entries(
+    database: Database, new_name: Callable[[], str]
+) -> None:
+    account = (await open_account(database, RUNTIME, new_name())).id
+    await top_up(database, RUNTIME, account, "credits", 5)
+    await close_account(database, RUNTIME, account)
+    with pytest.raises(LedgerError, match="closed"):
         await top_up(database, RUNTIME, account, "credits", 5)
-        await close_account(database, RUNTIME, account)
-        with pytest.raises(LedgerError, match="closed"):
-            await top_up(database, RUNTIME, account, "credits", 5)
-        assert await amount_left(database, account, "credits") == 5
-
-    store.do(work)
+    assert await amount_left(database, account, "credits") == 5
 
 
-def test_units_are_balances_of_their_own(store: Store, new_name: Callable[[], str]) -> None:
-    async def work(database: Database) -> None:
-        account = (await open_account(database, RUNTIME, new_name())).id
-        await top_up(database, RUNTIME, account, "credits", 5)
-        with pytest.raises(LedgerError, match="fewer calls:orders than 1"):
-            await top_up(database, RUNTIME, account, "calls:orders", -1)
-        await top_up(database, RUNTIME, account, "calls:orders", 7)
-        balances = [(b.unit, b.amount) for b in await list_balances(database, account)]
-        assert balances == [("calls:orders", 7), ("credits", 5)]
-        assert await amount_left(database, account, "calls:orders") == 7
-        assert await amount_left(database, account, "calls:waybills") == 0
-        (entry,) = await newest_entries(database, account, "credits", 10)
-        assert (entry.number, entry.amount) == (1, 5)
-
-    store.do(work)
-
-
-def test_entries_are_paged_from_the_newest_back_and_found_by_request(
-    store: Store, new_name: Callable[[], str]
+async def test_units_are_balances_of_their_own(
+    database: Database, new_name: Callable[[], str]
 ) -> None:
-    async def work(database: Database) -> None:
-        name = new_name()
-        account = (await open_account(database, RUNTIME, name)).id
-        await top_up(database, RUNTIME, account, "credits", 100)
-        charges = [
-            Charge(account, "credits", 1, "orders", f"{name}.{number}", "tok_x", number)
-            for number in range(9)
-        ]
-        await database.write(lambda tx: post_charges(tx, charges))
-        first = await newest_entries(database, account, "credits", 4)
-        second = await newest_entries(database, account, "credits", 4, first[-1].number)
-        assert [e.number for e in (*first, *second)] == [10, 9, 8, 7, 6, 5, 4, 3]
-        (entry,) = await entries_of_request(database, f"{name}.3")
-        assert entry == Entry(
-            account, "credits", 5, "charge", -1, 96, 3, "orders", f"{name}.3", "tok_x"
-        )
-        assert await entries_of_request(database, "nothing") == []
-        balance = Balance("credits", amount=91, held=0, posted=9, entries=10)
-        assert await list_balances(database, account) == [balance]
+    account = (await open_account(database, RUNTIME, new_name())).id
+    await top_up(database, RUNTIME, account, "credits", 5)
+    with pytest.raises(LedgerError, match="fewer calls:orders than 1"):
+        await top_up(database, RUNTIME, account, "calls:orders", -1)
+    await top_up(database, RUNTIME, account, "calls:orders", 7)
+    balances = [(b.unit, b.amount) for b in await list_balances(database, account)]
+    assert balances == [("calls:orders", 7), ("credits", 5)]
+    assert await amount_left(database, account, "calls:orders") == 7
+    assert await amount_left(database, account, "calls:waybills") == 0
+    (entry,) = await newest_entries(database, account, "credits", 10)
+    assert (entry.number, entry.amount) == (1, 5)
 
-    store.do(work)
+
+async def test_entries_are_paged_from_the_newest_back_and_found_by_request(
+    database: Database, new_name: Callable[[], str]
+) -> None:
+    name = new_name()
+    account = (await open_account(database, RUNTIME, name)).id
+    await top_up(database, RUNTIME, account, "credits", 100)
+    charges = [
+        Charge(account, "credits", 1, "orders", f"{name}.{number}", "tok_x", number)
+        for number in range(9)
+    ]
+    await database.write(lambda tx: post_charges(tx, charges))
+    first = await newest_entries(database, account, "credits", 4)
+    second = await newest_entries(database, account, "credits", 4, first[-1].number)
+    assert [e.number for e in (*first, *second)] == [10, 9, 8, 7, 6, 5, 4, 3]
+    (entry,) = await entries_of_request(database, f"{name}.3")
+    assert entry == Entry(
+        account, "credits", 5, "charge", -1, 96, 3, "orders", f"{name}.3", "tok_x"
+    )
+    assert await entries_of_request(database, "nothing") == []
+    balance = Balance("credits", amount=91, held=0, posted=9, entries=10)
+    assert await list_balances(database, account) == [balance]

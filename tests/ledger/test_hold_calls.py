@@ -43,96 +43,84 @@ async def hold(database: Database, charge: Charge, hold_id: str) -> None:
     await database.write(lambda tx: reserve(tx, charge, hold_id, 1000))
 
 
-def test_a_capture_and_a_release_say_what_they_ended_and_name_its_call(
-    store: Store, new_name: Callable[[], str]
+async def test_a_capture_and_a_release_say_what_they_ended_and_name_its_call(
+    database: Database, new_name: Callable[[], str]
 ) -> None:
-    async def work(database: Database) -> None:
-        name = new_name()
-        account = await new_account(database, name)
-        call, other = (account, "credits", 4, "waybills", name, "tok_x"), f"{name}, other"
-        await hold(database, Charge(*call, 5), "1")
-        await hold(database, Charge(account, "credits", 3, "orders", other, "tok_y", 6), "2")
-        captured = await end(database, capture, account, "1", 8)
-        released = await end(database, release, account, "2", 9)
-        assert captured == Hold(account, "1", *call[1:], 5, 1000, "captured", 8)
-        assert released == Hold(
-            account, "2", "credits", 3, "orders", other, "tok_y", 6, 1000, "released", 9
-        )
-        of_call = ("waybills", name, "tok_x", "hold 1")
-        of_other = ("orders", other, "tok_y", "hold 2")
-        assert sorted(await entries_of_request(database, name), key=lambda e: e.number) == [
-            Entry(account, "credits", 2, "hold", -4, 6, 5, *of_call),
-            Entry(account, "credits", 4, "release", 4, 7, 8, *of_call),
-            Entry(account, "credits", 5, "charge", -4, 3, 8, *of_call),
-        ]
-        assert sorted(await entries_of_request(database, other), key=lambda e: e.number) == [
-            Entry(account, "credits", 3, "hold", -3, 3, 6, *of_other),
-            Entry(account, "credits", 6, "release", 3, 6, 9, *of_other),
-        ]
-
-    store.do(work)
+    name = new_name()
+    account = await new_account(database, name)
+    call, other = (account, "credits", 4, "waybills", name, "tok_x"), f"{name}, other"
+    await hold(database, Charge(*call, 5), "1")
+    await hold(database, Charge(account, "credits", 3, "orders", other, "tok_y", 6), "2")
+    captured = await end(database, capture, account, "1", 8)
+    released = await end(database, release, account, "2", 9)
+    assert captured == Hold(account, "1", *call[1:], 5, 1000, "captured", 8)
+    assert released == Hold(
+        account, "2", "credits", 3, "orders", other, "tok_y", 6, 1000, "released", 9
+    )
+    of_call = ("waybills", name, "tok_x", "hold 1")
+    of_other = ("orders", other, "tok_y", "hold 2")
+    assert sorted(await entries_of_request(database, name), key=lambda e: e.number) == [
+        Entry(account, "credits", 2, "hold", -4, 6, 5, *of_call),
+        Entry(account, "credits", 4, "release", 4, 7, 8, *of_call),
+        Entry(account, "credits", 5, "charge", -4, 3, 8, *of_call),
+    ]
+    assert sorted(await entries_of_request(database, other), key=lambda e: e.number) == [
+        Entry(account, "credits", 3, "hold", -3, 3, 6, *of_other),
+        Entry(account, "credits", 6, "release", 3, 6, 9, *of_other),
+    ]
 
 
-def test_holds_of_other_accounts_and_units_stay_as_they_are(
-    store: Store, new_name: Callable[[], str]
+async def test_holds_of_other_accounts_and_units_stay_as_they_are(
+    database: Database, new_name: Callable[[], str]
 ) -> None:
-    async def work(database: Database) -> None:
-        one, other = [await new_account(database, new_name()) for _ in range(2)]
-        await top_up(database, RUNTIME, one, "calls:waybills", 10)
-        for account, unit, hold_id in (
-            (one, "credits", "1"),
-            (one, "calls:waybills", "2"),
-            (other, "credits", "1"),
-        ):
-            request_id = f"{account}.{hold_id}"
-            call = Charge(account, unit, 4, "waybills", request_id, "tok_x", 0)
-            await hold(database, call, hold_id)
-        await end(database, capture, one, "1")
-        assert await list_balances(database, one) == [
-            Balance("calls:waybills", amount=6, held=4, posted=0, entries=2),
-            Balance("credits", amount=6, held=0, posted=4, entries=4),
-        ]
-        await end(database, release, one, "2")
-        assert await list_balances(database, one) == [
-            Balance("calls:waybills", amount=10, held=0, posted=0, entries=3),
-            Balance("credits", amount=6, held=0, posted=4, entries=4),
-        ]
-        balance = Balance("credits", amount=6, held=4, posted=0, entries=2)
-        assert await list_balances(database, other) == [balance]
-
-    store.do(work)
+    one, other = [await new_account(database, new_name()) for _ in range(2)]
+    await top_up(database, RUNTIME, one, "calls:waybills", 10)
+    for account, unit, hold_id in (
+        (one, "credits", "1"),
+        (one, "calls:waybills", "2"),
+        (other, "credits", "1"),
+    ):
+        request_id = f"{account}.{hold_id}"
+        call = Charge(account, unit, 4, "waybills", request_id, "tok_x", 0)
+        await hold(database, call, hold_id)
+    await end(database, capture, one, "1")
+    assert await list_balances(database, one) == [
+        Balance("calls:waybills", amount=6, held=4, posted=0, entries=2),
+        Balance("credits", amount=6, held=0, posted=4, entries=4),
+    ]
+    await end(database, release, one, "2")
+    assert await list_balances(database, one) == [
+        Balance("calls:waybills", amount=10, held=0, posted=0, entries=3),
+        Balance("credits", amount=6, held=0, posted=4, entries=4),
+    ]
+    balance = Balance("credits", amount=6, held=4, posted=0, entries=2)
+    assert await list_balances(database, other) == [balance]
 
 
 @pytest.mark.parametrize(("unit", "left"), [("credits", 10), ("calls:waybills", 0)])
-def test_a_hold_that_is_not_covered_says_what_is_left(
-    store: Store, new_name: Callable[[], str], unit: str, left: int
+async def test_a_hold_that_is_not_covered_says_what_is_left(
+    database: Database, new_name: Callable[[], str], unit: str, left: int
 ) -> None:
-    async def work(database: Database) -> None:
-        account = await new_account(database, new_name())
-        with pytest.raises(ShortageError) as refused:
-            await hold(database, Charge(account, unit, 11, "waybills", account, "tok_x", 0), "1")
-        assert refused.value.left == left
-
-    store.do(work)
+    account = await new_account(database, new_name())
+    with pytest.raises(ShortageError) as refused:
+        await hold(database, Charge(account, unit, 11, "waybills", account, "tok_x", 0), "1")
+    assert refused.value.left == left
 
 
 @pytest.mark.parametrize("amount", [4, 0])
 @pytest.mark.parametrize("grant", [GRANT, None])
 @ENDS
-def test_the_owner_of_a_grant_sees_what_was_captured_and_not_what_was_released(
-    store: Store, new_name: Callable[[], str], how: End, grant: GrantKey | None, amount: int
+async def test_the_owner_of_a_grant_sees_what_was_captured_and_not_what_was_released(
+    database: Database, new_name: Callable[[], str], how: End, grant: GrantKey | None, amount: int
 ) -> None:
-    async def work(database: Database) -> None:
-        account = await new_account(database, new_name())
-        call = (account, "credits", amount, "waybills", account, "tok_x", 5)
-        await hold(database, Charge(*call, grant=grant), "1")
-        await end(database, how, account, "1", 9)
-        uses = [tuple(row) for row in await database.fetch_all(USES, wanted=account)]
-        # One read of one waybill, when it was captured.
-        read = ("shop", "shop_1", "con_1", account, 9, "waybills", None, 1)
-        assert uses == ([read] if grant is not None and how is capture else [])
-
-    store.do(work)
+    account = await new_account(database, new_name())
+    call = (account, "credits", amount, "waybills", account, "tok_x", 5)
+    await hold(database, Charge(*call, grant=grant), "1")
+    await end(database, how, account, "1", 9)
+    uses = [tuple(row) for row in await database.fetch_all(USES, wanted=account)]
+    # One read of one waybill, when it was captured.
+    read = ("shop", "shop_1", "con_1", account, 9, "waybills", None, 1)
+    assert uses == ([read] if grant is not None and how is capture else [])
 
 
 @ENDS
@@ -161,31 +149,28 @@ def test_a_release_frees_the_key_that_was_reserved_with_the_hold(
 
 
 @ENDS
-def test_a_release_gives_the_day_of_its_token_back_what_was_counted(
-    store: Store, new_name: Callable[[], str], how: End
+async def test_a_release_gives_the_day_of_its_token_back_what_was_counted(
+    database: Database, new_name: Callable[[], str], how: End
 ) -> None:
-    async def work(database: Database) -> None:
-        account = await new_account(database, new_name())
-        limits = TokenLimits(credits_per_day=4)
-        token = (await issue_token(database, RUNTIME, account, limits=limits)).token.id
-        cap = DayCap(4, None, day_at_ms=3)
+    account = await new_account(database, new_name())
+    limits = TokenLimits(credits_per_day=4)
+    token = (await issue_token(database, RUNTIME, account, limits=limits)).token.id
+    cap = DayCap(4, None, day_at_ms=3)
 
-        async def begin(transaction: Transaction) -> None:
-            await spend(transaction, token, cap, "credits", 4)
-            call = Charge(account, "credits", 4, "waybills", account, token, 5, cap=cap)
-            await reserve(transaction, call, "1", 1000)
+    async def begin(transaction: Transaction) -> None:
+        await spend(transaction, token, cap, "credits", 4)
+        call = Charge(account, "credits", 4, "waybills", account, token, 5, cap=cap)
+        await reserve(transaction, call, "1", 1000)
 
-        await database.write(begin)
+    await database.write(begin)
+    with pytest.raises(DayCapError):
+        await check_cap(database, token, cap, "credits", 1)
+    await end(database, how, account, "1")
+    if how is capture:
         with pytest.raises(DayCapError):
             await check_cap(database, token, cap, "credits", 1)
-        await end(database, how, account, "1")
-        if how is capture:
-            with pytest.raises(DayCapError):
-                await check_cap(database, token, cap, "credits", 1)
-        else:
-            await check_cap(database, token, cap, "credits", 4)
-
-    store.do(work)
+    else:
+        await check_cap(database, token, cap, "credits", 4)
 
 
 def test_a_release_gives_nothing_back_to_a_day_that_began_after_its_call_came_in(

@@ -209,33 +209,27 @@ def test_keys_are_listed_until_they_expire(on_keys: OnKeys) -> None:
     on_keys(test)
 
 
-def test_the_age_of_the_oldest_answer_is_in_seconds_and_nothing_without_one(
-    own_store: Store,
+async def test_the_age_of_the_oldest_answer_is_in_seconds_and_nothing_without_one(
+    own_database: Database,
 ) -> None:
-    async def test(database: Database) -> None:
-        keys = Keys(database, "account")
-        assert await oldest_kept_s(database, AT_MS) == 0
-        await keys.keep("older", at_ms=AT_MS)
-        await keys.keep("newer", at_ms=AT_MS + 2500)
-        assert await oldest_kept_s(database, AT_MS + 2500) == 2.5
-        # Another node's clock may be ahead.
-        assert [await oldest_kept_s(database, AT_MS - ago) for ago in (0, 7000)] == [0, 0]
-
-    own_store.do(test)
+    keys = Keys(own_database, "account")
+    assert await oldest_kept_s(own_database, AT_MS) == 0
+    await keys.keep("older", at_ms=AT_MS)
+    await keys.keep("newer", at_ms=AT_MS + 2500)
+    assert await oldest_kept_s(own_database, AT_MS + 2500) == 2.5
+    # Another node's clock may be ahead.
+    assert [await oldest_kept_s(own_database, AT_MS - ago) for ago in (0, 7000)] == [0, 0]
 
 
-def test_what_has_expired_is_swept_and_nothing_else(own_store: Store) -> None:
-    async def test(database: Database) -> None:
-        one, other = Keys(database, "one"), Keys(database, "other")
-        await one.keep("k", at_ms=AT_MS - 1)
-        await one.keep("reserved", at_ms=AT_MS, result=HELD)
-        await other.keep("k", at_ms=AT_MS + 1)
-        assert await sweep_kept(database, AT_MS + DAY_MS - 2) == 0
-        assert await sweep_kept(database, AT_MS + DAY_MS) == 2
-        assert await one.last("") == []
-        assert await other.last("") == ["k"]
-
-    own_store.do(test)
+async def test_what_has_expired_is_swept_and_nothing_else(own_database: Database) -> None:
+    one, other = Keys(own_database, "one"), Keys(own_database, "other")
+    await one.keep("k", at_ms=AT_MS - 1)
+    await one.keep("reserved", at_ms=AT_MS, result=HELD)
+    await other.keep("k", at_ms=AT_MS + 1)
+    assert await sweep_kept(own_database, AT_MS + DAY_MS - 2) == 0
+    assert await sweep_kept(own_database, AT_MS + DAY_MS) == 2
+    assert await one.last("") == []
+    assert await other.last("") == ["k"]
 
 
 def test_one_sweep_drops_so_many_and_leaves_the_rest_to_the_next(
@@ -254,17 +248,16 @@ def test_one_sweep_drops_so_many_and_leaves_the_rest_to_the_next(
 
 
 @pytest.mark.postgresql
-def test_a_sweep_leaves_out_what_another_transaction_has_locked(own_store: Store) -> None:
-    async def test(database: Database) -> None:
-        keys = Keys(database, "account")
-        await keys.keep("locked", result=HELD)
-        await keys.keep("k")
+async def test_a_sweep_leaves_out_what_another_transaction_has_locked(
+    own_database: Database,
+) -> None:
+    keys = Keys(own_database, "account")
+    await keys.keep("locked", result=HELD)
+    await keys.keep("k")
 
-        async def while_locked(transaction: Any) -> None:
-            await free_key(transaction, "account", "locked", "r1")
-            assert await sweep_kept(database, AT_MS + DAY_MS) == 1
+    async def while_locked(transaction: Any) -> None:
+        await free_key(transaction, "account", "locked", "r1")
+        assert await sweep_kept(own_database, AT_MS + DAY_MS) == 1
 
-        await database.write(while_locked)
-        assert await keys.last("") == []
-
-    own_store.do(test)
+    await own_database.write(while_locked)
+    assert await keys.last("") == []

@@ -47,44 +47,38 @@ async def hold(
     await database.write(lambda tx: reserve(tx, call, hold_id, deadline_at_ms))
 
 
-def test_open_holds_are_listed_by_deadline_until_they_are_ended(own_store: Store) -> None:
-    async def work(database: Database) -> None:
-        assert await open_holds(database, 10) == []
-        one, other = await new_account(database, "one"), await new_account(database, "other")
-        await hold(database, one, "1", 3000)
-        await hold(database, other, "1", 1000)
-        await hold(database, one, "2", 4000)
-        await hold(database, one, "3", 2000, "calls:waybills")
-        listed = await open_holds(database, 3)
-        assert [(each.account_id, each.id) for each in listed] == [
-            (other, "1"),
-            (one, "3"),
-            (one, "1"),
-        ]
-        assert {each.state for each in listed} == {"held"}
-        await database.write(lambda tx: capture(tx, other, "1", 9))
-        await database.write(lambda tx: release(tx, one, "1", 9))
-        listed = await open_holds(database, 10)
-        assert [(each.unit, each.deadline_at_ms) for each in listed] == [
-            ("calls:waybills", 2000),
-            ("credits", 4000),
-        ]
-
-    own_store.do(work)
+async def test_open_holds_are_listed_by_deadline_until_they_are_ended(
+    own_database: Database,
+) -> None:
+    assert await open_holds(own_database, 10) == []
+    one, other = await new_account(own_database, "one"), await new_account(own_database, "other")
+    await hold(own_database, one, "1", 3000)
+    await hold(own_database, other, "1", 1000)
+    await hold(own_database, one, "2", 4000)
+    await hold(own_database, one, "3", 2000, "calls:waybills")
+    listed = await open_holds(own_database, 3)
+    assert [(each.account_id, each.id) for each in listed] == [(other, "1"), (one, "3"), (one, "1")]
+    assert {each.state for each in listed} == {"held"}
+    await own_database.write(lambda tx: capture(tx, other, "1", 9))
+    await own_database.write(lambda tx: release(tx, one, "1", 9))
+    listed = await open_holds(own_database, 10)
+    assert [(each.unit, each.deadline_at_ms) for each in listed] == [
+        ("calls:waybills", 2000),
+        ("credits", 4000),
+    ]
 
 
-def test_a_hold_is_overdue_once_its_deadline_is_past_and_stays_open(own_store: Store) -> None:
-    async def work(database: Database) -> None:
-        assert await count_open_holds(database, 9999) == OpenHolds(open=0, overdue=0)
-        account = await new_account(database, "one")
-        for number, deadline_at_ms in enumerate((1000, 2000, 2000, 3000)):
-            await hold(database, account, str(number), deadline_at_ms)
-        assert await count_open_holds(database, 2000) == OpenHolds(open=4, overdue=1)
-        assert await count_open_holds(database, 2001) == OpenHolds(open=4, overdue=3)
-        await database.write(lambda tx: capture(tx, account, "1", 2500))
-        assert await count_open_holds(database, 2500) == OpenHolds(open=3, overdue=2)
-
-    own_store.do(work)
+async def test_a_hold_is_overdue_once_its_deadline_is_past_and_stays_open(
+    own_database: Database,
+) -> None:
+    assert await count_open_holds(own_database, 9999) == OpenHolds(open=0, overdue=0)
+    account = await new_account(own_database, "one")
+    for number, deadline_at_ms in enumerate((1000, 2000, 2000, 3000)):
+        await hold(own_database, account, str(number), deadline_at_ms)
+    assert await count_open_holds(own_database, 2000) == OpenHolds(open=4, overdue=1)
+    assert await count_open_holds(own_database, 2001) == OpenHolds(open=4, overdue=3)
+    await own_database.write(lambda tx: capture(tx, account, "1", 2500))
+    assert await count_open_holds(own_database, 2500) == OpenHolds(open=3, overdue=2)
 
 
 @pytest.mark.postgresql

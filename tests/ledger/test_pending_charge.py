@@ -148,28 +148,22 @@ def test_a_stage_does_not_go_on_if_its_charge_has_failed() -> None:
     assert seen == []
 
 
-def test_a_call_that_waits_gets_the_result_when_it_ends() -> None:
-    async def test() -> None:
-        waiting = pending()
-        task = await begun(waiting)
-        assert not task.done()
-        waiting.end(RESULT)
-        await asyncio.sleep(0)
-        assert task.done() and task.result() is RESULT
-
-    asyncio.run(test())
+async def test_a_call_that_waits_gets_the_result_when_it_ends() -> None:
+    waiting = pending()
+    task = await begun(waiting)
+    assert not task.done()
+    waiting.end(RESULT)
+    await asyncio.sleep(0)
+    assert task.done() and task.result() is RESULT
 
 
-def test_a_call_that_waits_gets_the_error_when_it_fails() -> None:
-    async def test() -> None:
-        waiting = pending()
-        task = await begun(waiting)
-        error = StoreUnavailableError("disk full")
-        waiting.end(error)
-        await asyncio.sleep(0)
-        assert task.done() and task.exception() is error
-
-    asyncio.run(test())
+async def test_a_call_that_waits_gets_the_error_when_it_fails() -> None:
+    waiting = pending()
+    task = await begun(waiting)
+    error = StoreUnavailableError("disk full")
+    waiting.end(error)
+    await asyncio.sleep(0)
+    assert task.done() and task.exception() is error
 
 
 def test_one_that_has_ended_is_not_waited_for() -> None:

@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from tests.support.stores import Store
 from tollway.ledger import LedgerError
 from tollway.ledger.accounts import open_account
 from tollway.ledger.runtime import Runtime
@@ -132,16 +131,13 @@ def test_people_read_what_a_token_is_limited_to_and_nothing_else(
     "limits",
     [NO_LIMITS, ALL, TokenLimits(operations=["orders"]), TokenLimits(networks=["10.0.0.0/8"])],
 )
-def test_a_token_has_the_limits_that_it_was_issued_with(
-    store: Store, new_name: Callable[[], str], limits: TokenLimits
+async def test_a_token_has_the_limits_that_it_was_issued_with(
+    database: Database, new_name: Callable[[], str], limits: TokenLimits
 ) -> None:
-    async def work(database: Database) -> None:
-        account = await open_account(database, Runtime(), new_name())
-        await issue_token(database, Runtime(), account.id, limits=limits)
-        (listed,) = await list_tokens(database, account.id)
-        assert listed.limits == limits
-
-    store.do(work)
+    account = await open_account(database, Runtime(), new_name())
+    await issue_token(database, Runtime(), account.id, limits=limits)
+    (listed,) = await list_tokens(database, account.id)
+    assert listed.limits == limits
 
 
 def test_the_lists_of_limits_are_stored_as_texts_with_commas() -> None:

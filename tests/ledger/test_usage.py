@@ -113,24 +113,23 @@ async def _charged(database: Database, name: str, amount: int) -> str:
     return account
 
 
-def test_charges_that_were_dropped_before_they_were_counted_are_passed_over(store: Store) -> None:
-    async def work(database: Database) -> None:
-        account = await _charged(database, "dropped before", 2)
-        forever_ms = 2**60
-        await database.write(
-            lambda tx: archive_entries(
-                tx, 100, account_id=account, unit="credits", before_ms=forever_ms
-            )
+async def test_charges_that_were_dropped_before_they_were_counted_are_passed_over(
+    database: Database,
+) -> None:
+    account = await _charged(database, "dropped before", 2)
+    forever_ms = 2**60
+    await database.write(
+        lambda tx: archive_entries(
+            tx, 100, account_id=account, unit="credits", before_ms=forever_ms
         )
-        later = Charge(account, "credits", 3, "orders", "dropped before 3", "tok_x", 1000)
-        await database.write(lambda transaction: post_charges(transaction, [later]))
-        while await roll_up(database, SHANGHAI, Runtime().at_s()):
-            pass
-        # Without a time nothing can be counted; what came later is.
-        (found,) = await usage_of_account(database, account, _CHARGED_ON, _CHARGED_ON, SHANGHAI)
-        assert (found.calls, found.amount) == (1, 3)
-
-    store.do(work)
+    )
+    later = Charge(account, "credits", 3, "orders", "dropped before 3", "tok_x", 1000)
+    await database.write(lambda transaction: post_charges(transaction, [later]))
+    while await roll_up(database, SHANGHAI, Runtime().at_s()):
+        pass
+    # Without a time nothing can be counted; what came later is.
+    (found,) = await usage_of_account(database, account, _CHARGED_ON, _CHARGED_ON, SHANGHAI)
+    assert (found.calls, found.amount) == (1, 3)
 
 
 def test_balances_that_are_charged_all_the_time_keep_no_other_from_being_counted(
@@ -153,70 +152,63 @@ def test_balances_that_are_charged_all_the_time_keep_no_other_from_being_counted
 
 
 @pytest.mark.postgresql
-def test_while_another_node_counts_nothing_is_counted_here(store: Store) -> None:
-    async def work(database: Database) -> None:
-        account = await _charged(database, "counted elsewhere", 1)
-        async with database._session() as other:  # type: ignore[attr-defined]
-            await other.execute(f"SELECT pg_advisory_lock({_LOCK})")
-            try:
-                assert await roll_up(database, SHANGHAI, Runtime().at_s()) == 0
-                assert await _summed(database, account) == 0
-            finally:
-                await other.execute(f"SELECT pg_advisory_unlock({_LOCK})")
-        while await roll_up(database, SHANGHAI, Runtime().at_s()):
-            pass
-        assert await _summed(database, account) == 1
-
-    store.do(work)
+async def test_while_another_node_counts_nothing_is_counted_here(database: Database) -> None:
+    account = await _charged(database, "counted elsewhere", 1)
+    async with database._session() as other:  # type: ignore[attr-defined]
+        await other.execute(f"SELECT pg_advisory_lock({_LOCK})")
+        try:
+            assert await roll_up(database, SHANGHAI, Runtime().at_s()) == 0
+            assert await _summed(database, account) == 0
+        finally:
+            await other.execute(f"SELECT pg_advisory_unlock({_LOCK})")
+    while await roll_up(database, SHANGHAI, Runtime().at_s()):
+        pass
+    assert await _summed(database, account) == 1
 
 
 @pytest.mark.postgresql
-def test_charges_that_another_node_drops_while_they_are_counted_are_passed_over(
-    store: Store, monkeypatch: pytest.MonkeyPatch
+async def test_charges_that_another_node_drops_while_they_are_counted_are_passed_over(
+    database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def work(database: Database) -> None:
-        account = await _charged(database, "dropped meanwhile", 2)
-        later = Charge(account, "credits", 3, "orders", "dropped meanwhile 3", "tok_x", 2000)
-        await database.write(lambda transaction: post_charges(transaction, [later]))
-        add = usage._add_balance
+    account = await _charged(database, "dropped meanwhile", 2)
+    later = Charge(account, "credits", 3, "orders", "dropped meanwhile 3", "tok_x", 2000)
+    await database.write(lambda transaction: post_charges(transaction, [later]))
+    add = usage._add_balance
 
-        async def add_after_a_drop(tx: Transaction, zone: ZoneInfo, behind: Row, sums: Any) -> bool:
-            if behind[0] == account:
-                await database.write(
-                    lambda tx: archive_entries(
-                        tx, 2, account_id=account, unit="credits", before_ms=2**60
-                    )
+    async def add_after_a_drop(tx: Transaction, zone: ZoneInfo, behind: Row, sums: Any) -> bool:
+        if behind[0] == account:
+            await database.write(
+                lambda tx: archive_entries(
+                    tx, 2, account_id=account, unit="credits", before_ms=2**60
                 )
-            return await add(tx, zone, behind, sums)
+            )
+        return await add(tx, zone, behind, sums)
 
-        monkeypatch.setattr(usage, "_add_balance", add_after_a_drop)
-        await roll_up(database, SHANGHAI, Runtime().at_s())
-        monkeypatch.undo()
+    monkeypatch.setattr(usage, "_add_balance", add_after_a_drop)
+    await roll_up(database, SHANGHAI, Runtime().at_s())
+    monkeypatch.undo()
+    while await roll_up(database, SHANGHAI, Runtime().at_s()):
+        pass
+    passed_over = await database.fetch_all(_PASSED_OVER, of_account=account)
+    assert (await _summed(database, account), passed_over) == (3, [(2,)])
+
+
+async def test_what_is_not_summed_yet_is_in_the_usage_of_an_account_once(
+    database: Database,
+) -> None:
+    account = await _charged(database, "not summed yet", 2)
+    days = (_CHARGED_ON, _CHARGED_ON)
+    for _ in range(2):
+        (found,) = await usage_of_account(database, account, *days, SHANGHAI)
+        assert (found.unit, found.operation, found.calls, found.amount) == (
+            "credits",
+            "orders",
+            1,
+            2,
+        )
         while await roll_up(database, SHANGHAI, Runtime().at_s()):
             pass
-        passed_over = await database.fetch_all(_PASSED_OVER, of_account=account)
-        assert (await _summed(database, account), passed_over) == (3, [(2,)])
-
-    store.do(work)
-
-
-def test_what_is_not_summed_yet_is_in_the_usage_of_an_account_once(store: Store) -> None:
-    async def work(database: Database) -> None:
-        account = await _charged(database, "not summed yet", 2)
-        days = (_CHARGED_ON, _CHARGED_ON)
-        for _ in range(2):
-            (found,) = await usage_of_account(database, account, *days, SHANGHAI)
-            assert (found.unit, found.operation, found.calls, found.amount) == (
-                "credits",
-                "orders",
-                1,
-                2,
-            )
-            while await roll_up(database, SHANGHAI, Runtime().at_s()):
-                pass
-            assert await _summed(database, account) == 2
-
-    store.do(work)
+        assert await _summed(database, account) == 2
 
 
 @pytest.mark.sqlite

@@ -26,26 +26,22 @@ NOW_S = int(time.time())
 ZONE = ZoneInfo("Asia/Shanghai")
 
 
-def test_a_session_does_not_hold_until_then(store: Store) -> None:
-    async def work(database: Database) -> None:
-        cookie = await start_session(database, "shop", "7001", NOW_S + YEAR_S)
-        assert await find_session(database, cookie, NOW_S) is None
-        # The clocks of nodes differ.
-        cookie = await start_session(database, "shop", "7001", NOW_S + IDLE_S)
-        assert await find_session(database, cookie, NOW_S) is not None
-
-    store.do(work)
+async def test_a_session_does_not_hold_until_then(database: Database) -> None:
+    cookie = await start_session(database, "shop", "7001", NOW_S + YEAR_S)
+    assert await find_session(database, cookie, NOW_S) is None
+    # The clocks of nodes differ.
+    cookie = await start_session(database, "shop", "7001", NOW_S + IDLE_S)
+    assert await find_session(database, cookie, NOW_S) is not None
 
 
-def test_work_whose_process_was_killed_then_does_not_seem_to_go_on(store: Store) -> None:
-    async def work(database: Database) -> None:
-        for at_s, is_running in ((NOW_S, True), (NOW_S + YEAR_S, False)):
-            result = msgspec.json.encode(Job(at_s, is_running=True)).decode()
-            await note_run(database, f"{JOB_PREFIX}killed", at_s, result=result)
-            job = await find_job(database, "killed", NOW_S)
-            assert job is not None and job.is_running == is_running
-
-    store.do(work)
+async def test_work_whose_process_was_killed_then_does_not_seem_to_go_on(
+    database: Database,
+) -> None:
+    for at_s, is_running in ((NOW_S, True), (NOW_S + YEAR_S, False)):
+        result = msgspec.json.encode(Job(at_s, is_running=True)).decode()
+        await note_run(database, f"{JOB_PREFIX}killed", at_s, result=result)
+        job = await find_job(database, "killed", NOW_S)
+        assert job is not None and job.is_running == is_running
 
 
 def test_the_last_use_of_a_token_is_not_then(store: Store) -> None:

@@ -68,32 +68,28 @@ async def same_page(kept: MaterialCache, database: Any, now_ms: int, page: int, 
     return found
 
 
-def test_each_page_is_the_one_that_would_be_read_whatever_the_moment(own_store: Store) -> None:
-    async def work(database: Database) -> None:
-        await load(database, materials(40))
-        kept, chance = MaterialCache(0), Random(1)
-        # Back, forwards, then any moment: a clock may be set.
-        moments = [120, *range(-60, 160), *(chance.randrange(-60, 160) for _ in range(100))]
-        seen = set()
-        for moment in moments:
-            page, size = chance.randrange(1, 6), chance.randrange(1, 11)
-            seen.add(await same_page(kept, database, NOW_MS + moment, page, size))
-        assert len(seen) > 100
-        assert await kept.page(database, UNKNOWN_ID, NOW_MS, page=1, size=10) == b""
+async def test_each_page_is_the_one_that_would_be_read_whatever_the_moment(
+    own_database: Database,
+) -> None:
+    await load(own_database, materials(40))
+    kept, chance = MaterialCache(0), Random(1)
+    # Back, forwards, then any moment: a clock may be set.
+    moments = [120, *range(-60, 160), *(chance.randrange(-60, 160) for _ in range(100))]
+    seen = set()
+    for moment in moments:
+        page, size = chance.randrange(1, 6), chance.randrange(1, 11)
+        seen.add(await same_page(kept, own_database, NOW_MS + moment, page, size))
+    assert len(seen) > 100
+    assert await kept.page(own_database, UNKNOWN_ID, NOW_MS, page=1, size=10) == b""
 
-    own_store.do(work)
 
-
-def test_a_page_of_what_is_kept_reads_nothing(own_store: Store) -> None:
-    async def work(database: Database) -> None:
-        await load(database, materials(40))
-        kept, counted = MaterialCache(0), Reads(database)
-        for moment in range(100):
-            for promotion_id in (PROMOTION_ID, UNKNOWN_ID):
-                await kept.page(counted, promotion_id, NOW_MS + moment, page=1, size=10)
-        assert counted.count <= 4
-
-    own_store.do(work)
+async def test_a_page_of_what_is_kept_reads_nothing(own_database: Database) -> None:
+    await load(own_database, materials(40))
+    kept, counted = MaterialCache(0), Reads(own_database)
+    for moment in range(100):
+        for promotion_id in (PROMOTION_ID, UNKNOWN_ID):
+            await kept.page(counted, promotion_id, NOW_MS + moment, page=1, size=10)
+    assert counted.count <= 4
 
 
 @pytest.mark.parametrize("most", ["_MATERIALS_MAX", "_BYTES_MAX"])

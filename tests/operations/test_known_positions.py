@@ -151,32 +151,27 @@ def test_pages_within_a_busy_hour_follow_every_change(own_store: Store) -> None:
     own_store.do(work)
 
 
-def test_a_claim_that_moves_within_its_hour_is_counted_again(own_store: Store) -> None:
+async def test_a_claim_that_moves_within_its_hour_is_counted_again(own_database: Database) -> None:
     """The counts of hours stay as they are, but not that of the part in which a window begins."""
+    handler = CouponClaimsHandler(own_database, ZoneInfo("Asia/Shanghai"))
 
-    async def work(database: Database) -> None:
-        handler = CouponClaimsHandler(database, ZoneInfo("Asia/Shanghai"))
+    async def found() -> list[tuple[int, list[str]]]:
+        answers = [
+            json.loads(await result_of(handler(request, CallInfo("acc", 1))))
+            for request in (
+                CouponClaimsRequest(NOON_S + 1800, NOON_S + 7200, page, 1, "s1", 4)
+                for page in (1, 2)
+            )
+        ]
+        return [
+            (each["total"], [claim["couponCode"] for claim in each["dataList"]]) for each in answers
+        ]
 
-        async def found() -> list[tuple[int, list[str]]]:
-            answers = [
-                json.loads(await result_of(handler(request, CallInfo("acc", 1))))
-                for request in (
-                    CouponClaimsRequest(NOON_S + 1800, NOON_S + 7200, page, 1, "s1", 4)
-                    for page in (1, 2)
-                )
-            ]
-            return [
-                (each["total"], [claim["couponCode"] for claim in each["dataList"]])
-                for each in answers
-            ]
-
-        await put_claims(database, [claim("stays", NOON_S + 3600), claim("moves", NOON_S + 60)])
-        for _ in range(2):
-            assert await found() == [(1, ["stays"]), (1, [])]
-        await put_claims(database, [claim("moves", NOON_S + 3000)])
-        assert await found() == [(2, ["stays"]), (2, ["moves"])]
-
-    own_store.do(work)
+    await put_claims(own_database, [claim("stays", NOON_S + 3600), claim("moves", NOON_S + 60)])
+    for _ in range(2):
+        assert await found() == [(1, ["stays"]), (1, [])]
+    await put_claims(own_database, [claim("moves", NOON_S + 3000)])
+    assert await found() == [(2, ["stays"]), (2, ["moves"])]
 
 
 @pytest.mark.sqlite

@@ -121,16 +121,13 @@ def test_a_caller_that_goes_away_or_a_failure_does_not_spoil_it(fillings: Fillin
     asyncio.run(work())
 
 
-def test_it_is_closed_after_its_filling(fillings: Fillings) -> None:
-    async def work() -> None:
-        sandbox = Sandbox(ZoneInfo("Asia/Shanghai"), lambda: date(2026, 3, 1), bytes(32))
-        caller = asyncio.create_task(_newest_day(sandbox))
-        await asyncio.sleep(0)
-        caller.cancel()
-        await sandbox.close()
-        assert fillings.count == 1
-
-    asyncio.run(work())
+async def test_it_is_closed_after_its_filling(fillings: Fillings) -> None:
+    sandbox = Sandbox(ZoneInfo("Asia/Shanghai"), lambda: date(2026, 3, 1), bytes(32))
+    caller = asyncio.create_task(_newest_day(sandbox))
+    await asyncio.sleep(0)
+    caller.cancel()
+    await sandbox.close()
+    assert fillings.count == 1
 
 
 def _answer(account_id: str, key: str, at_ms: int, sealed_bytes: int) -> tuple[Any, ...]:

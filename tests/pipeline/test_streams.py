@@ -49,32 +49,29 @@ class _OneFile:
             self.ended.append("pieces")
 
 
-def test_what_is_read_for_a_client_ends_when_it_leaves() -> None:
-    async def work() -> None:
-        pipeline, left = _OneFile(), asyncio.Event()
-        edge = Edge(pipeline, Settings(), Metrics(), ByteBudget())  # type: ignore[arg-type]
-        sent, in_hand = [], []
+async def test_what_is_read_for_a_client_ends_when_it_leaves() -> None:
+    pipeline, left = _OneFile(), asyncio.Event()
+    edge = Edge(pipeline, Settings(), Metrics(), ByteBudget())  # type: ignore[arg-type]
+    sent, in_hand = [], []
 
-        async def receive() -> dict[str, Any]:
-            await left.wait()
-            return {"type": "http.disconnect"}
+    async def receive() -> dict[str, Any]:
+        await left.wait()
+        return {"type": "http.disconnect"}
 
-        async def send(message: Any) -> None:
-            # As the server does: it goes on as if the client read.
-            sent.append(message["type"])
-            in_hand.append(len(edge.in_hand))
-            await asyncio.sleep(0)
-            if len(sent) == 5:
-                left.set()
+    async def send(message: Any) -> None:
+        # As the server does: it goes on as if the client read.
+        sent.append(message["type"])
+        in_hand.append(len(edge.in_hand))
+        await asyncio.sleep(0)
+        if len(sent) == 5:
+            left.set()
 
-        async with asyncio.timeout(10):
-            await edge(_SCOPE, receive, send)
-        assert pipeline.ended == ["pieces", "stream"]
-        assert len(sent) < 20
-        # While a client sets the pace, its connection can be ended as others are.
-        assert in_hand == [0] * len(sent)
-
-    asyncio.run(work())
+    async with asyncio.timeout(10):
+        await edge(_SCOPE, receive, send)
+    assert pipeline.ended == ["pieces", "stream"]
+    assert len(sent) < 20
+    # While a client sets the pace, its connection can be ended as others are.
+    assert in_hand == [0] * len(sent)
 
 
 class _TwoPieces:

@@ -19,76 +19,68 @@ pytestmark = pytest.mark.sqlite
 CHANGE = "UPDATE version SET directory = directory + 1"
 
 
-def test_a_commit_by_another_connection_is_another_mark(store: Store) -> None:
-    async def work(database: SqliteDatabase) -> None:
-        other = apsw.Connection(str(store.path))
-        for _ in range(50):
-            before = database.change_mark()
-            other.execute(CHANGE)
-            assert database.change_mark() != before
-
-    store.do(work)
-
-
-def test_a_commit_by_another_process_is_another_mark(store: Store) -> None:
-    async def work(database: SqliteDatabase) -> None:
+async def test_a_commit_by_another_connection_is_another_mark(
+    database: SqliteDatabase, store: Store
+) -> None:
+    other = apsw.Connection(str(store.path))
+    for _ in range(50):
         before = database.change_mark()
-        program = "import apsw, sys; apsw.Connection(sys.argv[1]).execute(sys.argv[2])"
-        command = [sys.executable, "-c", program, str(store.path), CHANGE]
-        process = await asyncio.create_subprocess_exec(*command)
-        assert await process.wait() == 0
-        assert database.change_mark() != before
-
-    store.do(work)
-
-
-def test_a_commit_of_ones_own_is_another_mark(store: Store) -> None:
-    async def work(database: SqliteDatabase) -> None:
-        before = database.change_mark()
-        await database.write(directory_changed)
-        assert database.change_mark() != before
-
-    store.do(work)
-
-
-def test_reading_rolling_back_and_committing_nothing_leave_the_mark(store: Store) -> None:
-    async def work(database: SqliteDatabase) -> None:
-        other = apsw.Connection(str(store.path))
         other.execute(CHANGE)
+        assert database.change_mark() != before
+
+
+async def test_a_commit_by_another_process_is_another_mark(
+    database: SqliteDatabase, store: Store
+) -> None:
+    before = database.change_mark()
+    program = "import apsw, sys; apsw.Connection(sys.argv[1]).execute(sys.argv[2])"
+    command = [sys.executable, "-c", program, str(store.path), CHANGE]
+    process = await asyncio.create_subprocess_exec(*command)
+    assert await process.wait() == 0
+    assert database.change_mark() != before
+
+
+async def test_a_commit_of_ones_own_is_another_mark(database: SqliteDatabase) -> None:
+    before = database.change_mark()
+    await database.write(directory_changed)
+    assert database.change_mark() != before
+
+
+async def test_reading_rolling_back_and_committing_nothing_leave_the_mark(
+    database: SqliteDatabase, store: Store
+) -> None:
+    other = apsw.Connection(str(store.path))
+    other.execute(CHANGE)
+    before = database.change_mark()
+    other.execute("SELECT * FROM version").fetchall()
+    other.execute("BEGIN; SELECT * FROM version; COMMIT").fetchall()
+    other.execute(f"BEGIN IMMEDIATE; {CHANGE}; ROLLBACK").fetchall()
+    other.execute("BEGIN IMMEDIATE; COMMIT")
+    other.execute("UPDATE version SET directory = 0 WHERE id = 4711").fetchall()
+    assert database.change_mark() == before
+
+
+async def test_changes_are_seen_across_checkpoints_and_a_restarted_wal(
+    database: SqliteDatabase, store: Store
+) -> None:
+    other = apsw.Connection(str(store.path))
+    for mode in ("PASSIVE", "FULL", "RESTART", "TRUNCATE"):
+        other.execute(CHANGE)
+        other.execute(f"PRAGMA wal_checkpoint({mode})").fetchall()
         before = database.change_mark()
-        other.execute("SELECT * FROM version").fetchall()
-        other.execute("BEGIN; SELECT * FROM version; COMMIT").fetchall()
-        other.execute(f"BEGIN IMMEDIATE; {CHANGE}; ROLLBACK").fetchall()
-        other.execute("BEGIN IMMEDIATE; COMMIT")
-        other.execute("UPDATE version SET directory = 0 WHERE id = 4711").fetchall()
-        assert database.change_mark() == before
-
-    store.do(work)
+        other.execute(CHANGE)
+        assert database.change_mark() != before
 
 
-def test_changes_are_seen_across_checkpoints_and_a_restarted_wal(store: Store) -> None:
-    async def work(database: SqliteDatabase) -> None:
-        other = apsw.Connection(str(store.path))
-        for mode in ("PASSIVE", "FULL", "RESTART", "TRUNCATE"):
-            other.execute(CHANGE)
-            other.execute(f"PRAGMA wal_checkpoint({mode})").fetchall()
-            before = database.change_mark()
-            other.execute(CHANGE)
-            assert database.change_mark() != before
-
-    store.do(work)
-
-
-def test_a_change_is_seen_after_all_other_connections_were_closed(store: Store) -> None:
-    async def work(database: SqliteDatabase) -> None:
-        for _ in range(3):
-            before = database.change_mark()
-            second = open_database(store.url, Metrics())
-            await second.write(directory_changed)
-            await second.close()
-            assert database.change_mark() != before
-
-    store.do(work)
+async def test_a_change_is_seen_after_all_other_connections_were_closed(
+    database: SqliteDatabase, store: Store
+) -> None:
+    for _ in range(3):
+        before = database.change_mark()
+        second = open_database(store.url, Metrics())
+        await second.write(directory_changed)
+        await second.close()
+        assert database.change_mark() != before
 
 
 # Ends with 0 if it may lock the byte of the WAL index by which SQLite sees whether another process
@@ -109,31 +101,29 @@ async def _another_process_would_rebuild_the_index(path: Path) -> bool:
     return process.returncode == 0
 
 
-def test_watching_does_not_let_go_of_the_locks_of_sqlite(store: Store) -> None:
-    async def work(database: SqliteDatabase) -> None:
-        assert database.change_mark()
-        assert not await _another_process_would_rebuild_the_index(store.path)
-        # The control: to open and close the file in this process lets go of them.
-        await asyncio.to_thread(Path(f"{store.path}-shm").read_bytes)
-        assert await _another_process_would_rebuild_the_index(store.path)
+async def test_watching_does_not_let_go_of_the_locks_of_sqlite(
+    database: SqliteDatabase, store: Store
+) -> None:
+    assert database.change_mark()
+    assert not await _another_process_would_rebuild_the_index(store.path)
+    # The control: to open and close the file in this process lets go of them.
+    await asyncio.to_thread(Path(f"{store.path}-shm").read_bytes)
+    assert await _another_process_would_rebuild_the_index(store.path)
 
-    store.do(work)
 
-
-def test_versions_are_fresh_until_something_is_committed(store: Store) -> None:
-    async def work(database: SqliteDatabase) -> None:
-        versions = Versions(database)
-        assert not versions.is_fresh()
-        await versions.refresh()
-        assert versions.is_fresh()
-        directory, figures = versions.directory, versions.figures
-        apsw.Connection(str(store.path)).execute(CHANGE)
-        assert not versions.is_fresh()
-        await versions.refresh()
-        assert versions.is_fresh()
-        assert (versions.directory, versions.figures) == (directory + 1, figures)
-
-    store.do(work)
+async def test_versions_are_fresh_until_something_is_committed(
+    database: SqliteDatabase, store: Store
+) -> None:
+    versions = Versions(database)
+    assert not versions.is_fresh()
+    await versions.refresh()
+    assert versions.is_fresh()
+    directory, figures = versions.directory, versions.figures
+    apsw.Connection(str(store.path)).execute(CHANGE)
+    assert not versions.is_fresh()
+    await versions.refresh()
+    assert versions.is_fresh()
+    assert (versions.directory, versions.figures) == (directory + 1, figures)
 
 
 def test_each_kind_of_change_moves_its_own_version_and_only_when_committed(store: Store) -> None:

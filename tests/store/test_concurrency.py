@@ -44,18 +44,15 @@ def test_a_user_that_asks_most_often_delays_no_other() -> None:
     assert run_in_order(None, None, "b") == [None, None, "b"], "only those with a name"
 
 
-def test_no_slot_in_time_fails_and_leaves_nothing_behind() -> None:
-    async def work() -> None:
-        places = BoundedSlots(2, "full")
-        async with places.taken(None, by="a"), places.taken(None, by="b"):
-            for who in ("a", "b", "c", None):
-                with pytest.raises(StoreBusyError, match="full"):
-                    async with places.taken(0.01, by=who):
-                        raise AssertionError("there was no place")
-        async with places.taken(0, by="a"), places.taken(0, by="b"):
-            pass
-
-    asyncio.run(work())
+async def test_no_slot_in_time_fails_and_leaves_nothing_behind() -> None:
+    places = BoundedSlots(2, "full")
+    async with places.taken(None, by="a"), places.taken(None, by="b"):
+        for who in ("a", "b", "c", None):
+            with pytest.raises(StoreBusyError, match="full"):
+                async with places.taken(0.01, by=who):
+                    raise AssertionError("there was no place")
+    async with places.taken(0, by="a"), places.taken(0, by="b"):
+        pass
 
 
 def test_users_of_slots_take_turns() -> None:
@@ -75,91 +72,78 @@ def test_users_of_slots_take_turns() -> None:
     assert asyncio.run(work()) == list("aabcaba")
 
 
-def test_a_slot_that_is_not_waited_for_any_more_is_given_to_the_next() -> None:
-    async def work() -> None:
-        slots = TurnSlots(1, "full")
-        await slots.take(None, "a")
-        with pytest.raises(StoreBusyError, match="full"):
-            await slots.take(0.01, "b")
-        first, second = (asyncio.create_task(slots.take(None, each)) for each in "bc")
-        await asyncio.sleep(0)
-        # It goes before the slot is given to it, and does not know of it yet.
-        first.cancel()
-        slots.leave()
-        await second
-        third, fourth = (asyncio.create_task(slots.take(None, each)) for each in "bc")
-        await asyncio.sleep(0)
-        # It goes when the slot has been given to it.
-        slots.leave()
-        third.cancel()
-        await fourth
-        slots.leave()
-        await slots.take(0, "a")
-        results = await asyncio.gather(first, third, return_exceptions=True)
-        assert [type(each) for each in results] == [asyncio.CancelledError] * 2
-
-    asyncio.run(work())
+async def test_a_slot_that_is_not_waited_for_any_more_is_given_to_the_next() -> None:
+    slots = TurnSlots(1, "full")
+    await slots.take(None, "a")
+    with pytest.raises(StoreBusyError, match="full"):
+        await slots.take(0.01, "b")
+    first, second = (asyncio.create_task(slots.take(None, each)) for each in "bc")
+    await asyncio.sleep(0)
+    # It goes before the slot is given to it, and does not know of it yet.
+    first.cancel()
+    slots.leave()
+    await second
+    third, fourth = (asyncio.create_task(slots.take(None, each)) for each in "bc")
+    await asyncio.sleep(0)
+    # It goes when the slot has been given to it.
+    slots.leave()
+    third.cancel()
+    await fourth
+    slots.leave()
+    await slots.take(0, "a")
+    results = await asyncio.gather(first, third, return_exceptions=True)
+    assert [type(each) for each in results] == [asyncio.CancelledError] * 2
 
 
 @pytest.mark.sqlite
-def test_a_long_read_of_a_file_is_not_waited_for_without_an_end(own_store: Store) -> None:
-    async def work() -> None:
-        database = SqliteDatabase(str(own_store.path), 0.05, Metrics())
-        first = asyncio.ensure_future(database.fetch_long(LONG, "a"))
-        await asyncio.sleep(0)
-        with pytest.raises(StoreBusyError, match="takes its time"):
-            await database.fetch_long(LONG, "b")
-        assert await first == [(2_000_000,)]
-        await database.close()
-
-    asyncio.run(work())
+async def test_a_long_read_of_a_file_is_not_waited_for_without_an_end(own_store: Store) -> None:
+    database = SqliteDatabase(str(own_store.path), 0.05, Metrics())
+    first = asyncio.ensure_future(database.fetch_long(LONG, "a"))
+    await asyncio.sleep(0)
+    with pytest.raises(StoreBusyError, match="takes its time"):
+        await database.fetch_long(LONG, "b")
+    assert await first == [(2_000_000,)]
+    await database.close()
 
 
 @pytest.mark.sqlite
-def test_a_long_read_ends_with_its_caller_and_with_the_database(own_store: Store) -> None:
-    async def work() -> None:
-        database = SqliteDatabase(str(own_store.path), 5.0, Metrics())
-        before = threading.active_count()
-        for _ in range(4):
-            reading = asyncio.ensure_future(database.fetch_long(LONG))
-            await asyncio.wait((reading,), timeout=0.02)
-            reading.cancel()
-        await asyncio.wait((reading,))
-        # They did not come to wait for each other in threads.
-        assert threading.active_count() <= before + 2
+async def test_a_long_read_ends_with_its_caller_and_with_the_database(own_store: Store) -> None:
+    database = SqliteDatabase(str(own_store.path), 5.0, Metrics())
+    before = threading.active_count()
+    for _ in range(4):
         reading = asyncio.ensure_future(database.fetch_long(LONG))
         await asyncio.wait((reading,), timeout=0.02)
-        await database.close()
-        with pytest.raises(StoreUnavailableError):
-            await reading
-
-    asyncio.run(work())
+        reading.cancel()
+    await asyncio.wait((reading,))
+    # They did not come to wait for each other in threads.
+    assert threading.active_count() <= before + 2
+    reading = asyncio.ensure_future(database.fetch_long(LONG))
+    await asyncio.wait((reading,), timeout=0.02)
+    await database.close()
+    with pytest.raises(StoreUnavailableError):
+        await reading
 
 
 @pytest.mark.sqlite
-def test_a_long_read_that_has_not_begun_may_be_cancelled_after_the_database_closed(
+async def test_a_long_read_that_has_not_begun_may_be_cancelled_after_the_database_closed(
     own_store: Store,
 ) -> None:
     """All threads of the pool are busy while the gateway stops."""
-
-    async def work() -> None:
-        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
-        database = SqliteDatabase(str(own_store.path), 5.0, Metrics())
-        await database.fetch_long(Query(select(literal(1))))
-        is_free = threading.Event()
-        busy = asyncio.ensure_future(asyncio.to_thread(is_free.wait))
-        await asyncio.sleep(0)
-        reading = asyncio.ensure_future(database.fetch_long(LONG))
-        await asyncio.sleep(0)
-        await database.close()
-        reading.cancel()
-        await asyncio.wait((reading,), timeout=0.05)
-        is_free.set()
-        with pytest.raises(asyncio.CancelledError):
-            await reading
-        await busy
-
-    asyncio.run(work())
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+    database = SqliteDatabase(str(own_store.path), 5.0, Metrics())
+    await database.fetch_long(Query(select(literal(1))))
+    is_free = threading.Event()
+    busy = asyncio.ensure_future(asyncio.to_thread(is_free.wait))
+    await asyncio.sleep(0)
+    reading = asyncio.ensure_future(database.fetch_long(LONG))
+    await asyncio.sleep(0)
+    await database.close()
+    reading.cancel()
+    await asyncio.wait((reading,), timeout=0.05)
+    is_free.set()
+    with pytest.raises(asyncio.CancelledError):
+        await reading
+    await busy
 
 
 def test_tasks_share_the_next_attempt_and_never_one_that_began_before_they_asked() -> None:
@@ -216,20 +200,17 @@ def test_an_attempt_that_hangs_does_not_hold_up_the_next() -> None:
     asyncio.run(work())
 
 
-def test_the_error_of_an_attempt_is_that_of_all_who_share_it_and_of_no_later_one() -> None:
-    async def work() -> None:
-        tries: list[str] = []
+async def test_the_error_of_an_attempt_is_that_of_all_who_share_it_and_of_no_later_one() -> None:
+    tries: list[str] = []
 
-        async def read(key: str) -> int:
-            tries.append(key)
-            if len(tries) == 1:
-                raise StoreBusyError("busy")
-            return 7
+    async def read(key: str) -> int:
+        tries.append(key)
+        if len(tries) == 1:
+            raise StoreBusyError("busy")
+        return 7
 
-        flights = NextFlights(read)
-        found = await asyncio.gather(flights("a"), flights("a"), return_exceptions=True)
-        assert [type(each) for each in found] == [StoreBusyError] * 2
-        assert await asyncio.gather(flights("a"), flights("b")) == [7, 7]
-        assert tries == ["a", "a", "b"]
-
-    asyncio.run(work())
+    flights = NextFlights(read)
+    found = await asyncio.gather(flights("a"), flights("a"), return_exceptions=True)
+    assert [type(each) for each in found] == [StoreBusyError] * 2
+    assert await asyncio.gather(flights("a"), flights("b")) == [7, 7]
+    assert tries == ["a", "a", "b"]

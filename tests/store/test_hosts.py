@@ -32,51 +32,41 @@ class TwoHosts(Hosts):
         return cast(Any, object())
 
 
-def test_of_all_who_find_another_host_only_the_first_says_so() -> None:
+async def test_of_all_who_find_another_host_only_the_first_says_so() -> None:
     """Those that come later would end what the others do there already."""
+    hosts = TwoHosts()
+    trying = [asyncio.ensure_future(hosts.connect()) for _ in range(AT_ONCE)]
+    await asyncio.sleep(0)
+    hosts.let_go.set()
+    await asyncio.gather(*trying)
+    assert hosts.moves == [True]
+    await hosts.connect()
+    assert hosts.moves == [True]
 
-    async def work() -> None:
-        hosts = TwoHosts()
-        trying = [asyncio.ensure_future(hosts.connect()) for _ in range(AT_ONCE)]
-        await asyncio.sleep(0)
-        hosts.let_go.set()
-        await asyncio.gather(*trying)
-        assert hosts.moves == [True]
+
+async def test_a_host_counts_as_silent_only_until_one_answers() -> None:
+    hosts = TwoHosts()
+    hosts.let_go.set()
+    hosts.is_second_there = False
+    with pytest.raises(StoreUnavailableError, match="one: no answer within 2 s; two: conn"):
         await hosts.connect()
-        assert hosts.moves == [True]
-
-    asyncio.run(work())
-
-
-def test_a_host_counts_as_silent_only_until_one_answers() -> None:
-    async def work() -> None:
-        hosts = TwoHosts()
-        hosts.let_go.set()
-        hosts.is_second_there = False
-        with pytest.raises(StoreUnavailableError, match="one: no answer within 2 s; two: conn"):
-            await hosts.connect()
-        assert hosts.is_silent
-        hosts.is_second_there = True
-        hosts._again_at_s = 0
-        await hosts.connect()
-        assert not hosts.is_silent
-
-    asyncio.run(work())
+    assert hosts.is_silent
+    hosts.is_second_there = True
+    hosts._again_at_s = 0
+    await hosts.connect()
+    assert not hosts.is_silent
 
 
-def test_a_failure_that_comes_late_says_nothing_about_a_success_since() -> None:
-    async def work() -> None:
-        hosts = TwoHosts()
-        hosts.is_second_there = False
-        late = asyncio.ensure_future(hosts.connect())
-        await asyncio.sleep(0)
-        # Found by another task meanwhile.
-        hosts._found(1, is_first=True, is_silent=False)
-        hosts.let_go.set()
-        with pytest.raises(StoreUnavailableError):
-            await late
-        assert not hosts.is_silent
-        hosts.is_second_there = True
-        await hosts.connect()
-
-    asyncio.run(work())
+async def test_a_failure_that_comes_late_says_nothing_about_a_success_since() -> None:
+    hosts = TwoHosts()
+    hosts.is_second_there = False
+    late = asyncio.ensure_future(hosts.connect())
+    await asyncio.sleep(0)
+    # Found by another task meanwhile.
+    hosts._found(1, is_first=True, is_silent=False)
+    hosts.let_go.set()
+    with pytest.raises(StoreUnavailableError):
+        await late
+    assert not hosts.is_silent
+    hosts.is_second_there = True
+    await hosts.connect()

@@ -1,6 +1,5 @@
 """A database is brought from any schema to the newest one, as a whole or not at all."""
 
-import asyncio
 from pathlib import Path
 
 import apsw
@@ -97,16 +96,13 @@ def test_a_database_of_an_unknown_revision_is_refused_in_a_sentence(migrated: St
 
 
 @pytest.mark.sqlite
-def test_a_database_that_was_never_migrated_is_refused_with_the_command_to_run(
+async def test_a_database_that_was_never_migrated_is_refused_with_the_command_to_run(
     tmp_path: Path,
 ) -> None:
-    async def run() -> None:
-        database = open_database(f"sqlite:///{tmp_path / 'empty.db'}", Metrics())
-        with pytest.raises(SchemaError, match=r"schema none.*run `tollway migrate`"):
-            await check_current(database)
-        await database.close()
-
-    asyncio.run(run())
+    database = open_database(f"sqlite:///{tmp_path / 'empty.db'}", Metrics())
+    with pytest.raises(SchemaError, match=r"schema none.*run `tollway migrate`"):
+        await check_current(database)
+    await database.close()
 
 
 @pytest.mark.parametrize(

@@ -128,50 +128,43 @@ def test_a_connection_lost_during_a_commit_leaves_a_doubt(
     store.do(work)
 
 
-def test_without_a_free_connection_a_read_fails_as_busy(store: Store) -> None:
-    async def work() -> None:
-        database = PostgresqlDatabase(store.url, 2, Metrics(), connections=1)
-        assert await count(database) == 0
-        # From now on no read has to connect, only to find the connection free.
-        database._patience_s = 0.1
-        slow = asyncio.ensure_future(database.fetch_one(SLEEP))
-        await asyncio.sleep(0)
-        with pytest.raises(StoreBusyError, match="in use"):
-            await count(database)
-        with pytest.raises(StoreBusyError, match="statement timeout"):
-            await slow
-        assert await count(database) == 0
-        await database.close()
-
-    asyncio.run(work())
+async def test_without_a_free_connection_a_read_fails_as_busy(store: Store) -> None:
+    database = PostgresqlDatabase(store.url, 2, Metrics(), connections=1)
+    assert await count(database) == 0
+    # From now on no read has to connect, only to find the connection free.
+    database._patience_s = 0.1
+    slow = asyncio.ensure_future(database.fetch_one(SLEEP))
+    await asyncio.sleep(0)
+    with pytest.raises(StoreBusyError, match="in use"):
+        await count(database)
+    with pytest.raises(StoreBusyError, match="statement timeout"):
+        await slow
+    assert await count(database) == 0
+    await database.close()
 
 
-def test_a_failure_that_is_passed_over_commits_nothing(store: Store) -> None:
+async def test_a_failure_that_is_passed_over_commits_nothing(store: Store) -> None:
     """The server undoes everything then, and answers the commit as if it had been asked to."""
+    database = opened(store.url)
 
-    async def work() -> None:
-        database = opened(store.url)
-
-        async def pass_over(transaction: Transaction) -> None:
+    async def pass_over(transaction: Transaction) -> None:
+        await add(transaction)
+        with suppress(StoreError):
             await add(transaction)
-            with suppress(StoreError):
+
+    with pytest.raises(StoreError, match="a failed statement was ignored"):
+        await database.write(pass_over)
+    assert await count(database) == 0
+
+    async def mind(transaction: Transaction) -> None:
+        await add(transaction)
+        with suppress(StoreError):
+            async with transaction.savepoint():
                 await add(transaction)
 
-        with pytest.raises(StoreError, match="a failed statement was ignored"):
-            await database.write(pass_over)
-        assert await count(database) == 0
-
-        async def mind(transaction: Transaction) -> None:
-            await add(transaction)
-            with suppress(StoreError):
-                async with transaction.savepoint():
-                    await add(transaction)
-
-        await database.write(mind)
-        assert await count(database) == 1
-        await database.close()
-
-    asyncio.run(work())
+    await database.write(mind)
+    assert await count(database) == 1
+    await database.close()
 
 
 def test_any_other_warning_of_the_server_is_no_doubt(store: Store) -> None:

@@ -22,23 +22,22 @@ pytestmark = pytest.mark.postgresql
 TRIES = 5
 
 
-def test_a_change_by_anybody_is_heard_and_others_are_not(store: Store) -> None:
-    async def work(database: PostgresqlDatabase) -> None:
-        # A process that is held up for a moment hears nothing meanwhile, and must not vouch for it;
-        # but that does not happen every time.
-        for attempt in range(TRIES):
-            if await _is_left_in_peace(database, f"a{attempt}"):
-                break
-        else:
-            pytest.fail("what changes no version is taken for a change")
-        other = opened(store.url)
-        for change in (directory_changed, figures_changed):
-            before = database.change_mark()
-            await other.write(change)
-            await until_changed(database, before)
-        await other.close()
-
-    store.do(work)
+async def test_a_change_by_anybody_is_heard_and_others_are_not(
+    database: PostgresqlDatabase, store: Store
+) -> None:
+    # A process that is held up for a moment hears nothing meanwhile, and must not vouch for it;
+    # but that does not happen every time.
+    for attempt in range(TRIES):
+        if await _is_left_in_peace(database, f"a{attempt}"):
+            break
+    else:
+        pytest.fail("what changes no version is taken for a change")
+    other = opened(store.url)
+    for change in (directory_changed, figures_changed):
+        before = database.change_mark()
+        await other.write(change)
+        await until_changed(database, before)
+    await other.close()
 
 
 def test_a_process_sees_its_own_change_before_it_is_notified(
@@ -72,20 +71,17 @@ async def _change_and_fail(transaction: Transaction) -> None:
     raise LookupError
 
 
-def test_a_listener_that_was_cut_off_comes_back_and_vouches_for_nothing_meanwhile(
-    store: Store,
+async def test_a_listener_that_was_cut_off_comes_back_and_vouches_for_nothing_meanwhile(
+    database: PostgresqlDatabase, store: Store
 ) -> None:
-    async def work(database: PostgresqlDatabase) -> None:
-        before = await settled(database)
-        cut = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE "
-        cut += "application_name = 'tollway' AND datname = current_database()"
-        await asyncio.to_thread(run_on, store.url, cut)
-        await until_changed(database, before)
-        again = await settled(database)
-        await database.write(directory_changed)
-        await until_changed(database, again)
-
-    store.do(work)
+    before = await settled(database)
+    cut = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE "
+    cut += "application_name = 'tollway' AND datname = current_database()"
+    await asyncio.to_thread(run_on, store.url, cut)
+    await until_changed(database, before)
+    again = await settled(database)
+    await database.write(directory_changed)
+    await until_changed(database, again)
 
 
 def test_a_listener_that_is_refused_for_any_reason_comes_back(

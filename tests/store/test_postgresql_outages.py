@@ -37,27 +37,24 @@ async def until_back(database: PostgresqlDatabase) -> None:
             await asyncio.sleep(0.01)
 
 
-def test_an_outage_is_reported_at_once_and_ends_by_itself(server: Server) -> None:
-    async def work() -> None:
-        database = opened(server.url)
-        await migrate(database)
-        await database.write(add)
-        await asyncio.to_thread(server.stop)
-        for attempt in (count, lambda each: each.write(lambda tx: add(tx, "lost"))):
-            began_s = monotonic()
-            with pytest.raises(StoreUnavailableError):
-                await attempt(database)
-            assert monotonic() - began_s < AT_ONCE_S
-        # Nothing is vouched for.
-        await until_changed(database, database.change_mark())
-        await asyncio.to_thread(server.start)
-        await until_back(database)
-        assert await count(database) == 1
-        await database.write(lambda tx: add(tx, "b"))
-        assert await count(database) == 2
-        await database.close()
-
-    asyncio.run(work())
+async def test_an_outage_is_reported_at_once_and_ends_by_itself(server: Server) -> None:
+    database = opened(server.url)
+    await migrate(database)
+    await database.write(add)
+    await asyncio.to_thread(server.stop)
+    for attempt in (count, lambda each: each.write(lambda tx: add(tx, "lost"))):
+        began_s = monotonic()
+        with pytest.raises(StoreUnavailableError):
+            await attempt(database)
+        assert monotonic() - began_s < AT_ONCE_S
+    # Nothing is vouched for.
+    await until_changed(database, database.change_mark())
+    await asyncio.to_thread(server.start)
+    await until_back(database)
+    assert await count(database) == 1
+    await database.write(lambda tx: add(tx, "b"))
+    assert await count(database) == 2
+    await database.close()
 
 
 def test_an_outage_is_logged_once_with_its_host_and_so_is_its_end(

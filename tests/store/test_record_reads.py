@@ -34,19 +34,16 @@ async def figures(database: SqliteDatabase) -> int:
     return int(row[0])
 
 
-def test_a_commit_that_keeps_records_is_no_change_of_them(store: Store) -> None:
-    async def work(database: SqliteDatabase) -> None:
-        versions = Versions(database)
-        await versions.refresh()
-        change = database.change_mark()
-        for _ in range(3):
-            await database.write(pay)
-            assert versions.is_fresh()
-        assert database.change_mark() != change
-        await database.write(write_nothing_new)
-        assert not versions.is_fresh()
-
-    store.do(work)
+async def test_a_commit_that_keeps_records_is_no_change_of_them(database: SqliteDatabase) -> None:
+    versions = Versions(database)
+    await versions.refresh()
+    change = database.change_mark()
+    for _ in range(3):
+        await database.write(pay)
+        assert versions.is_fresh()
+    assert database.change_mark() != change
+    await database.write(write_nothing_new)
+    assert not versions.is_fresh()
 
 
 def by_ourselves(database: SqliteDatabase, _: apsw.Connection) -> Awaitable[object]:
@@ -58,40 +55,38 @@ async def by_another(_: SqliteDatabase, other: apsw.Connection) -> None:
 
 
 @pytest.mark.parametrize("change", [by_ourselves, by_another])
-def test_a_change_between_charges_is_read_at_once(
-    store: Store, change: Callable[[SqliteDatabase, apsw.Connection], Awaitable[object]]
+async def test_a_change_between_charges_is_read_at_once(
+    database: SqliteDatabase,
+    store: Store,
+    change: Callable[[SqliteDatabase, apsw.Connection], Awaitable[object]],
 ) -> None:
-    async def work(database: SqliteDatabase) -> None:
-        other = apsw.Connection(str(store.path))
-        known = await figures(database)
-        for _ in range(20):
-            await database.write(pay)
-            await change(database, other)
-            # A charge after it must not hide it.
-            await database.write(pay)
-            before, known = known, await figures(database)
-            assert known != before
-            await database.write(pay)
-            assert await figures(database) == known
-
-    store.do(work)
+    other = apsw.Connection(str(store.path))
+    known = await figures(database)
+    for _ in range(20):
+        await database.write(pay)
+        await change(database, other)
+        # A charge after it must not hide it.
+        await database.write(pay)
+        before, known = known, await figures(database)
+        assert known != before
+        await database.write(pay)
+        assert await figures(database) == known
 
 
-def test_a_change_right_after_the_commit_of_a_charge_is_no_charge(store: Store) -> None:
-    async def work(database: SqliteDatabase) -> None:
-        other = apsw.Connection(str(store.path))
-        known, mark = await figures(database), database.record_mark()
-        changes = database._changes
-        assert changes is not None
-        before = changes.mark()
-        # As if another process had committed before the writer's thread runs again.
-        other.execute("UPDATE version SET id = id")
-        other.execute(CHANGE)
-        changes.kept_records(before)
-        assert database.record_mark() != mark
-        assert await figures(database) == known + 1
-
-    store.do(work)
+async def test_a_change_right_after_the_commit_of_a_charge_is_no_charge(
+    database: SqliteDatabase, store: Store
+) -> None:
+    other = apsw.Connection(str(store.path))
+    known, mark = await figures(database), database.record_mark()
+    changes = database._changes
+    assert changes is not None
+    before = changes.mark()
+    # As if another process had committed before the writer's thread runs again.
+    other.execute("UPDATE version SET id = id")
+    other.execute(CHANGE)
+    changes.kept_records(before)
+    assert database.record_mark() != mark
+    assert await figures(database) == known + 1
 
 
 def is_held(database: SqliteDatabase) -> bool:
@@ -99,17 +94,14 @@ def is_held(database: SqliteDatabase) -> bool:
     return database._records.opened().is_in_transaction
 
 
-def test_without_further_reads_the_log_is_let_go(store: Store) -> None:
-    async def work(database: SqliteDatabase) -> None:
-        before = await figures(database)
-        assert is_held(database)
-        async with asyncio.timeout(60):
-            while is_held(database):  # noqa: ASYNC110 - it can only be polled
-                await asyncio.sleep(0.01)
-        await database.write(figures_changed)
-        assert await figures(database) != before
-
-    store.do(work)
+async def test_without_further_reads_the_log_is_let_go(database: SqliteDatabase) -> None:
+    before = await figures(database)
+    assert is_held(database)
+    async with asyncio.timeout(60):
+        while is_held(database):  # noqa: ASYNC110 - it can only be polled
+            await asyncio.sleep(0.01)
+    await database.write(figures_changed)
+    assert await figures(database) != before
 
 
 def test_a_long_log_is_not_held(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -58,76 +58,66 @@ async def stored(database: OpenDatabase) -> int:
     return count
 
 
-def test_work_that_raises_is_rolled_back_and_the_next_works(store: Store) -> None:
-    async def work(database: OpenDatabase) -> None:
-        with pytest.raises(LookupError, match="no"):
-            await database.write(adds("a", "b", then=LookupError("no")))
-        assert await stored(database) == 0
-        assert await database.write(adds("a")) == 1
-        with pytest.raises((apsw.ConstraintError, ConflictError)):
-            await database.write(adds("b", "a"))
-        assert await stored(database) == 1
-
-    store.do(work)
+async def test_work_that_raises_is_rolled_back_and_the_next_works(database: OpenDatabase) -> None:
+    with pytest.raises(LookupError, match="no"):
+        await database.write(adds("a", "b", then=LookupError("no")))
+    assert await stored(database) == 0
+    assert await database.write(adds("a")) == 1
+    with pytest.raises((apsw.ConstraintError, ConflictError)):
+        await database.write(adds("b", "a"))
+    assert await stored(database) == 1
 
 
 @pytest.mark.sqlite
-def test_work_that_awaits_something_foreign_fails_clearly_and_leaves_nothing(
-    store: Store,
+async def test_work_that_awaits_something_foreign_fails_clearly_and_leaves_nothing(
+    database: OpenDatabase,
 ) -> None:
-    async def work(database: OpenDatabase) -> None:
-        async def foreign(transaction: Transaction) -> None:
-            await transaction.execute(ADD, product_id="a")
-            try:
-                await asyncio.sleep(0)
-            finally:
-                ended.append("foreign")
+    async def foreign(transaction: Transaction) -> None:
+        await transaction.execute(ADD, product_id="a")
+        try:
+            await asyncio.sleep(0)
+        finally:
+            ended.append("foreign")
 
-        ended: list[str] = []
-        with pytest.raises(RuntimeError, match="must not wait") as raised:
-            await database.write(foreign)
-        assert raised.value and ended == ["foreign"]
-        assert await stored(database) == 0
-        assert await database.write(adds("a")) == 1
-
-    store.do(work)
+    ended: list[str] = []
+    with pytest.raises(RuntimeError, match="must not wait") as raised:
+        await database.write(foreign)
+    assert raised.value and ended == ["foreign"]
+    assert await stored(database) == 0
+    assert await database.write(adds("a")) == 1
 
 
-def test_a_part_that_raises_is_undone_alone(store: Store) -> None:
-    async def work(database: OpenDatabase) -> None:
-        async def parts(transaction: Transaction) -> None:
-            await transaction.execute(ADD, product_id="before")
-            with pytest.raises(LookupError):
-                async with transaction.savepoint():
-                    await adds("inside", then=LookupError())(transaction)
+async def test_a_part_that_raises_is_undone_alone(database: OpenDatabase) -> None:
+    async def parts(transaction: Transaction) -> None:
+        await transaction.execute(ADD, product_id="before")
+        with pytest.raises(LookupError):
             async with transaction.savepoint():
-                await transaction.execute(ADD, product_id="after")
-
-        await database.write(parts)
-        assert await stored(database) == 2
-
-    store.do(work)
-
-
-def test_a_first_part_that_raises_is_undone_and_the_work_goes_on(store: Store) -> None:
-    async def work(database: OpenDatabase) -> None:
-        async def parts(transaction: Transaction) -> None:
-            with pytest.raises(LookupError):
-                async with transaction.first_part():
-                    await adds("inside", then=LookupError())(transaction)
+                await adds("inside", then=LookupError())(transaction)
+        async with transaction.savepoint():
             await transaction.execute(ADD, product_id="after")
 
-        async def fails(transaction: Transaction) -> None:
-            await parts(transaction)
-            raise LookupError
+    await database.write(parts)
+    assert await stored(database) == 2
 
+
+async def test_a_first_part_that_raises_is_undone_and_the_work_goes_on(
+    database: OpenDatabase,
+) -> None:
+    async def parts(transaction: Transaction) -> None:
         with pytest.raises(LookupError):
-            await database.write(fails)
-        assert await stored(database) == 0
-        await database.write(parts)
-        assert await stored(database) == 1
+            async with transaction.first_part():
+                await adds("inside", then=LookupError())(transaction)
+        await transaction.execute(ADD, product_id="after")
 
-    store.do(work)
+    async def fails(transaction: Transaction) -> None:
+        await parts(transaction)
+        raise LookupError
+
+    with pytest.raises(LookupError):
+        await database.write(fails)
+    assert await stored(database) == 0
+    await database.write(parts)
+    assert await stored(database) == 1
 
 
 @pytest.mark.sqlite
@@ -156,12 +146,11 @@ def test_a_failure_whose_caller_no_longer_waits_is_not_reported(store: Store) ->
     assert reported == []
 
 
-def test_what_others_write_at_once_is_done_one_after_the_other(store: Store) -> None:
-    async def work(database: OpenDatabase) -> None:
-        await asyncio.gather(*(database.write(adds(f"n{number}")) for number in range(100)))
-        assert await stored(database) == 100
-
-    store.do(work)
+async def test_what_others_write_at_once_is_done_one_after_the_other(
+    database: OpenDatabase,
+) -> None:
+    await asyncio.gather(*(database.write(adds(f"n{number}")) for number in range(100)))
+    assert await stored(database) == 100
 
 
 def test_a_writer_that_waits_too_long_for_another_says_so(store: Store) -> None:
@@ -183,41 +172,35 @@ def test_a_writer_that_waits_too_long_for_another_says_so(store: Store) -> None:
 
 
 @pytest.mark.sqlite
-def test_work_behind_one_that_waits_does_not_wait_for_each_in_turn(store: Store) -> None:
-    async def work() -> None:
-        database = open_database(store.url, Metrics(), call_timeout_s=1)
-        with ExitStack() as hold:
-            await asyncio.to_thread(hold.enter_context, store.held())
-            began_s = monotonic()
-            writes = [database.write(adds(f"n{number}")) for number in range(6)]
-            failed = await asyncio.gather(*writes, return_exceptions=True)
-            assert [type(each) for each in failed] == [StoreBusyError] * 6
-            # Of one that is begun late, the time begins again.
-            assert monotonic() - began_s < 4
-            await asyncio.to_thread(hold.close)
-        assert await database.write(adds("a")) == 1
-        assert await stored(database) == 1
-        await database.close()
-
-    asyncio.run(work())
+async def test_work_behind_one_that_waits_does_not_wait_for_each_in_turn(store: Store) -> None:
+    database = open_database(store.url, Metrics(), call_timeout_s=1)
+    with ExitStack() as hold:
+        await asyncio.to_thread(hold.enter_context, store.held())
+        began_s = monotonic()
+        writes = [database.write(adds(f"n{number}")) for number in range(6)]
+        failed = await asyncio.gather(*writes, return_exceptions=True)
+        assert [type(each) for each in failed] == [StoreBusyError] * 6
+        # Of one that is begun late, the time begins again.
+        assert monotonic() - began_s < 4
+        await asyncio.to_thread(hold.close)
+    assert await database.write(adds("a")) == 1
+    assert await stored(database) == 1
+    await database.close()
 
 
 @pytest.mark.sqlite
-def test_work_does_not_wait_without_an_end_for_another_worker(store: Store, tmp_path: Path) -> None:
-    async def work() -> None:
-        database = open_database(
-            store.url, Metrics(), call_timeout_s=1, write_lock=WriteLock(tmp_path)
-        )
-        other = WriteLock(tmp_path)
-        async with asyncio.timeout(DEADLINE_S):
-            with other, pytest.raises(StoreBusyError):
-                await database.write(adds("given up"))
-            assert await database.write(adds("a")) == 1
-        assert await stored(database) == 1
-        other.close()
-        await database.close()
-
-    asyncio.run(work())
+async def test_work_does_not_wait_without_an_end_for_another_worker(
+    store: Store, tmp_path: Path
+) -> None:
+    database = open_database(store.url, Metrics(), call_timeout_s=1, write_lock=WriteLock(tmp_path))
+    other = WriteLock(tmp_path)
+    async with asyncio.timeout(DEADLINE_S):
+        with other, pytest.raises(StoreBusyError):
+            await database.write(adds("given up"))
+        assert await database.write(adds("a")) == 1
+    assert await stored(database) == 1
+    other.close()
+    await database.close()
 
 
 def test_work_that_was_handed_in_is_finished_before_closing(store: Store) -> None:
@@ -236,20 +219,17 @@ def test_work_that_was_handed_in_is_finished_before_closing(store: Store) -> Non
     assert store.do(stored) == 20
 
 
-def test_a_caller_that_gives_up_does_not_undo_a_commit(store: Store) -> None:
-    async def work(database: OpenDatabase) -> None:
-        write = asyncio.ensure_future(database.write(adds("a")))
-        await asyncio.sleep(0)
-        write.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await write
-        await database.write(adds("b"))
-        # On a connection of its own it may be done sooner than the first.
-        async with asyncio.timeout(DEADLINE_S):
-            while await stored(database) != 2:  # noqa: ASYNC110 - it can only be polled
-                await asyncio.sleep(0.01)
-
-    store.do(work)
+async def test_a_caller_that_gives_up_does_not_undo_a_commit(database: OpenDatabase) -> None:
+    write = asyncio.ensure_future(database.write(adds("a")))
+    await asyncio.sleep(0)
+    write.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await write
+    await database.write(adds("b"))
+    # On a connection of its own it may be done sooner than the first.
+    async with asyncio.timeout(DEADLINE_S):
+        while await stored(database) != 2:  # noqa: ASYNC110 - it can only be polled
+            await asyncio.sleep(0.01)
 
 
 def test_every_commit_is_measured(store: Store) -> None:

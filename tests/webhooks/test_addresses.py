@@ -109,26 +109,23 @@ def test_of_several_addresses_none_may_be_internal_unless_the_host_is_listed(nam
     assert _resolve("https://mixed.example/hook", "Mixed.example") == PUBLIC
 
 
-def test_a_name_without_an_answer_delays_only_the_account_that_uses_it(
+async def test_a_name_without_an_answer_delays_only_the_account_that_uses_it(
     names: Names, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def work() -> None:
-        known = Addresses(())
+    known = Addresses(())
 
-        async def resolve(host: str, account_id: str) -> str:
-            return (await known.resolve(httpx2.URL(f"https://{host}/"), account_id))[0]
+    async def resolve(host: str, account_id: str) -> str:
+        return (await known.resolve(httpx2.URL(f"https://{host}/"), account_id))[0]
 
-        monkeypatch.setattr(addresses, "_LOOKUP_MAX_S", 0.1)
-        slow = [resolve(f"slow{n}.example", "acc_slow") for n in range(50)]
-        for each in await asyncio.gather(*slow, return_exceptions=True):
-            assert isinstance(each, AddressError) and "in time" in str(each)
-        # The first one still waits for its answer.
-        monkeypatch.setattr(addresses, "_LOOKUP_MAX_S", 60.0)
-        assert await resolve("receiver.example", "acc_other") == PUBLIC
-        names.answered.set()
-        assert await resolve("receiver.example", "acc_slow") == PUBLIC
-
-    asyncio.run(work())
+    monkeypatch.setattr(addresses, "_LOOKUP_MAX_S", 0.1)
+    slow = [resolve(f"slow{n}.example", "acc_slow") for n in range(50)]
+    for each in await asyncio.gather(*slow, return_exceptions=True):
+        assert isinstance(each, AddressError) and "in time" in str(each)
+    # The first one still waits for its answer.
+    monkeypatch.setattr(addresses, "_LOOKUP_MAX_S", 60.0)
+    assert await resolve("receiver.example", "acc_other") == PUBLIC
+    names.answered.set()
+    assert await resolve("receiver.example", "acc_slow") == PUBLIC
 
 
 @pytest.mark.parametrize("host", ["hooks.straße.example", "hooks.xn--strae-oqa.example"])

@@ -58,35 +58,32 @@ async def _recorded(database: Database) -> Sequence[Row]:
     return sorted(await database.fetch_all(RECORDED))
 
 
-def test_what_was_reported_is_not_looked_up_one_by_one(own_store: Store) -> None:
+async def test_what_was_reported_is_not_looked_up_one_by_one(
+    own_database: Database, own_store: Store
+) -> None:
     """An account can have a thousand tokens and more that expire within a week, and every worker
     looks every ten seconds, between calls."""
+    account, add = await _account(own_database, own_store, "many")
+    await add()
+    none = await _reads(own_database)
+    for _ in range(20):
+        await issue_token(own_database, RUNTIME, account, lifetime_s=DAY_S)
+    await watch(own_database, RUNTIME)
+    assert len(await _recorded(own_database)) == 20
+    assert await _reads(own_database) == none
 
-    async def work(database: Database) -> None:
-        account, add = await _account(database, own_store, "many")
+
+async def test_a_webhook_that_comes_later_is_not_notified_again(
+    own_database: Database, own_store: Store
+) -> None:
+    account, add = await _account(own_database, own_store, "later")
+    first = await add()
+    await issue_token(own_database, RUNTIME, account, lifetime_s=DAY_S)
+    await watch(own_database, RUNTIME)
+    recorded = await _recorded(own_database)
+    assert [endpoint_id for endpoint_id, _ in recorded] == [first]
+    for _ in range(2):
         await add()
-        none = await _reads(database)
-        for _ in range(20):
-            await issue_token(database, RUNTIME, account, lifetime_s=DAY_S)
-        await watch(database, RUNTIME)
-        assert len(await _recorded(database)) == 20
-        assert await _reads(database) == none
-
-    own_store.do(work)
-
-
-def test_a_webhook_that_comes_later_is_not_notified_again(own_store: Store) -> None:
-    async def work(database: Database) -> None:
-        account, add = await _account(database, own_store, "later")
-        first = await add()
-        await issue_token(database, RUNTIME, account, lifetime_s=DAY_S)
-        await watch(database, RUNTIME)
-        recorded = await _recorded(database)
-        assert [endpoint_id for endpoint_id, _ in recorded] == [first]
-        for _ in range(2):
-            await add()
-            await watch(database, RUNTIME)
-            await end_endpoint(database, RUNTIME, account, first)
-            assert await _recorded(database) == recorded
-
-    own_store.do(work)
+        await watch(own_database, RUNTIME)
+        await end_endpoint(own_database, RUNTIME, account, first)
+        assert await _recorded(own_database) == recorded

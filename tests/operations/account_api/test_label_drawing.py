@@ -72,50 +72,41 @@ class Drawing:
         self.answered.append(account_id)
 
 
-def test_an_account_that_asks_for_many_labels_delays_another_by_one(
+async def test_an_account_that_asks_for_many_labels_delays_another_by_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def work() -> None:
-        drawing = Drawing(monkeypatch, 30)
-        asked = [asyncio.create_task(drawing.ask(each)) for each in ["busy"] * MANY + ["other"]]
-        await drawing.wait_until_asked(len(asked))
-        drawing.may_draw.set()
-        await asyncio.gather(*asked)
-        assert drawing.answered.index("other") <= 1
-
-    asyncio.run(work())
+    drawing = Drawing(monkeypatch, 30)
+    asked = [asyncio.create_task(drawing.ask(each)) for each in ["busy"] * MANY + ["other"]]
+    await drawing.wait_until_asked(len(asked))
+    drawing.may_draw.set()
+    await asyncio.gather(*asked)
+    assert drawing.answered.index("other") <= 1
 
 
-def test_a_document_of_many_labels_delays_another_account_by_one_page(
+async def test_a_document_of_many_labels_delays_another_account_by_one_page(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def work() -> None:
-        drawing = Drawing(monkeypatch, 30)
-        many = asyncio.create_task(drawing.ask_for_many("busy"))
-        await drawing.wait_until_asked(MANY)
-        other = asyncio.create_task(drawing.ask("other"))
-        await drawing.wait_until_asked(1)
-        drawing.may_draw.set()
-        await asyncio.gather(many, other)
-        assert drawing.drawn == ["busy", "other", *["busy"] * (MANY - 1)]
-
-    asyncio.run(work())
+    drawing = Drawing(monkeypatch, 30)
+    many = asyncio.create_task(drawing.ask_for_many("busy"))
+    await drawing.wait_until_asked(MANY)
+    other = asyncio.create_task(drawing.ask("other"))
+    await drawing.wait_until_asked(1)
+    drawing.may_draw.set()
+    await asyncio.gather(many, other)
+    assert drawing.drawn == ["busy", "other", *["busy"] * (MANY - 1)]
 
 
-def test_a_label_that_waits_for_longer_than_a_call_may_is_refused(
+async def test_a_label_that_waits_for_longer_than_a_call_may_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def work() -> None:
-        drawing = Drawing(monkeypatch, 0.05)
-        first = asyncio.create_task(drawing.ask("busy"))
-        await drawing.wait_until_asked(1)
-        with pytest.raises(StoreBusyError):
-            async with asyncio.timeout(10):
-                await drawing.ask("other")
-        drawing.may_draw.set()
-        await first
-
-    asyncio.run(work())
+    drawing = Drawing(monkeypatch, 0.05)
+    first = asyncio.create_task(drawing.ask("busy"))
+    await drawing.wait_until_asked(1)
+    with pytest.raises(StoreBusyError):
+        async with asyncio.timeout(10):
+            await drawing.ask("other")
+    drawing.may_draw.set()
+    await first
 
 
 def test_labels_that_take_too_long_are_refused_and_a_single_one_never(

@@ -75,97 +75,81 @@ async def _revoked_token(database: Database, monkeypatch: pytest.MonkeyPatch) ->
     return token
 
 
-def test_a_token_that_is_revoked_twice_at_once_is_revoked(
-    store: Store, monkeypatch: pytest.MonkeyPatch
+async def test_a_token_that_is_revoked_twice_at_once_is_revoked(
+    database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def work(database: Database) -> None:
-        token = await _new_token(database)
-        revoked = await revoke_token(database, RUNTIME, token.id)
-        _read_early(monkeypatch, token)
-        revoke = _handler(database, "tokens/revoke")
-        assert await revoke(RevokeTokenRequest(token.id), _call(token)) == revoked
-
-    store.do(work)
+    token = await _new_token(database)
+    revoked = await revoke_token(database, RUNTIME, token.id)
+    _read_early(monkeypatch, token)
+    revoke = _handler(database, "tokens/revoke")
+    assert await revoke(RevokeTokenRequest(token.id), _call(token)) == revoked
 
 
-def test_a_token_that_is_revoked_while_it_is_rotated_is_refused(
-    store: Store, monkeypatch: pytest.MonkeyPatch
+async def test_a_token_that_is_revoked_while_it_is_rotated_is_refused(
+    database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def work(database: Database) -> None:
-        token = await _revoked_token(database, monkeypatch)
-        rotate = _handler(database, "tokens/rotate")
-        with pytest.raises(Refusal) as caught:
-            await rotate(Rotate(token.id), _call(token))
-        assert caught.value.reason is Reason.CREDENTIAL_INVALID
-        assert len(await list_tokens(database, token.account_id)) == 1
-
-    store.do(work)
+    token = await _revoked_token(database, monkeypatch)
+    rotate = _handler(database, "tokens/rotate")
+    with pytest.raises(Refusal) as caught:
+        await rotate(Rotate(token.id), _call(token))
+    assert caught.value.reason is Reason.CREDENTIAL_INVALID
+    assert len(await list_tokens(database, token.account_id)) == 1
 
 
-def test_a_token_that_is_revoked_while_it_makes_another_is_refused(
-    store: Store, monkeypatch: pytest.MonkeyPatch
+async def test_a_token_that_is_revoked_while_it_makes_another_is_refused(
+    database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def work(database: Database) -> None:
-        token = await _revoked_token(database, monkeypatch)
-        make = _handler(database, "tokens/make")
-        with pytest.raises(Refusal) as caught:
-            await make(MakeTokenRequest("another"), _call(token))
-        assert caught.value.reason is Reason.CREDENTIAL_INVALID
-        assert len(await list_tokens(database, token.account_id)) == 1
-
-    store.do(work)
+    token = await _revoked_token(database, monkeypatch)
+    make = _handler(database, "tokens/make")
+    with pytest.raises(Refusal) as caught:
+        await make(MakeTokenRequest("another"), _call(token))
+    assert caught.value.reason is Reason.CREDENTIAL_INVALID
+    assert len(await list_tokens(database, token.account_id)) == 1
 
 
-def test_a_client_that_is_revoked_while_its_token_makes_another_is_refused(
-    store: Store, monkeypatch: pytest.MonkeyPatch
+async def test_a_client_that_is_revoked_while_its_token_makes_another_is_refused(
+    database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def work(database: Database) -> None:
-        account_id = (await _new_token(database)).account_id
-        client = (await add_client(database, RUNTIME, account_id)).client
-        obtained = await obtain_token(database, RUNTIME, client, 60)
-        assert obtained is not None
-        await revoke_client(database, RUNTIME, client.id)
-        _read_early(monkeypatch, obtained.token)
-        make = _handler(database, "tokens/make")
-        with pytest.raises(Refusal) as caught:
-            await make(MakeTokenRequest("another"), _call(obtained.token))
-        assert caught.value.reason is Reason.CREDENTIAL_INVALID
-
-    store.do(work)
+    account_id = (await _new_token(database)).account_id
+    client = (await add_client(database, RUNTIME, account_id)).client
+    obtained = await obtain_token(database, RUNTIME, client, 60)
+    assert obtained is not None
+    await revoke_client(database, RUNTIME, client.id)
+    _read_early(monkeypatch, obtained.token)
+    make = _handler(database, "tokens/make")
+    with pytest.raises(Refusal) as caught:
+        await make(MakeTokenRequest("another"), _call(obtained.token))
+    assert caught.value.reason is Reason.CREDENTIAL_INVALID
 
 
 @pytest.mark.postgresql
 @pytest.mark.parametrize("path", ["tokens/make", "tokens/rotate"])
-def test_after_a_revocation_nothing_comes_that_was_made_with_the_token(
-    path: str, store: Store, monkeypatch: pytest.MonkeyPatch
+async def test_after_a_revocation_nothing_comes_that_was_made_with_the_token(
+    path: str, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The token is revoked when another has been permitted and is not stored yet."""
+    maker = await _new_token(database)
+    other = (await issue_token(database, RUNTIME, maker.account_id)).token
+    request: msgspec.Struct = MakeTokenRequest("x")
+    if path == "tokens/rotate":
+        request = Rotate(other.id)
+    put = ledger_tokens.put_token
+    revoking: list[asyncio.Task[int]] = []
 
-    async def work(database: Database) -> None:
-        maker = await _new_token(database)
-        other = (await issue_token(database, RUNTIME, maker.account_id)).token
-        request: msgspec.Struct = MakeTokenRequest("x")
-        if path == "tokens/rotate":
-            request = Rotate(other.id)
-        put = ledger_tokens.put_token
-        revoking: list[asyncio.Task[int]] = []
+    async def revoke_and_list() -> int:
+        await revoke_token(database, RUNTIME, maker.id)
+        return len(await list_tokens(database, maker.account_id))
 
-        async def revoke_and_list() -> int:
-            await revoke_token(database, RUNTIME, maker.id)
-            return len(await list_tokens(database, maker.account_id))
+    async def put_late(*arguments: object, **named: object) -> IssuedToken:
+        revoking.append(asyncio.create_task(revoke_and_list()))
+        async with asyncio.timeout(10):
+            while not revoking[0].done() and not await database.fetch_all(_WAITS):
+                pass
+        return await put(*arguments, **named)  # type: ignore[arg-type]
 
-        async def put_late(*arguments: object, **named: object) -> IssuedToken:
-            revoking.append(asyncio.create_task(revoke_and_list()))
-            async with asyncio.timeout(10):
-                while not revoking[0].done() and not await database.fetch_all(_WAITS):
-                    pass
-            return await put(*arguments, **named)  # type: ignore[arg-type]
-
-        monkeypatch.setattr(ledger_tokens, "put_token", put_late)
-        await _handler(database, path)(request, _call(maker))
-        assert await revoking[0] == len(await list_tokens(database, maker.account_id)) == 3
-
-    store.do(work)
+    monkeypatch.setattr(ledger_tokens, "put_token", put_late)
+    await _handler(database, path)(request, _call(maker))
+    assert await revoking[0] == len(await list_tokens(database, maker.account_id)) == 3
 
 
 def test_a_token_that_is_revoked_while_its_webhook_is_looked_up_adds_none(store: Store) -> None:
@@ -196,37 +180,29 @@ def test_a_token_that_is_revoked_while_its_webhook_is_looked_up_adds_none(store:
 
 
 @pytest.mark.parametrize("path", ["tokens/make", "tokens/rotate"])
-def test_no_token_outlives_its_maker_by_the_time_that_a_body_was_held_back(
-    path: str, store: Store
+async def test_no_token_outlives_its_maker_by_the_time_that_a_body_was_held_back(
+    path: str, database: Database
 ) -> None:
-    async def work(database: Database) -> None:
-        maker = await _new_token(database)
-        request = MakeTokenRequest("x") if path == "tokens/make" else Rotate(maker.id)
-        now_s = RUNTIME.at_s()
-        held_back = replace(_call(maker), at_s=now_s - 9.0)
-        with pytest.raises(Refusal) as caught:
-            await _handler(database, path)(request, replace(held_back, token_expires_at_s=now_s))
-        assert caught.value.reason is Reason.CREDENTIAL_INVALID
-        ends_at_s = now_s + 60
-        made = await _handler(database, path)(
-            request, replace(held_back, token_expires_at_s=ends_at_s)
-        )
-        assert isinstance(made, IssuedToken) and made.token.expires_at_s is not None
-        # To the second in which it was made.
-        assert made.token.expires_at_s <= ends_at_s + 1
-
-    store.do(work)
+    maker = await _new_token(database)
+    request = MakeTokenRequest("x") if path == "tokens/make" else Rotate(maker.id)
+    now_s = RUNTIME.at_s()
+    held_back = replace(_call(maker), at_s=now_s - 9.0)
+    with pytest.raises(Refusal) as caught:
+        await _handler(database, path)(request, replace(held_back, token_expires_at_s=now_s))
+    assert caught.value.reason is Reason.CREDENTIAL_INVALID
+    ends_at_s = now_s + 60
+    made = await _handler(database, path)(request, replace(held_back, token_expires_at_s=ends_at_s))
+    assert isinstance(made, IssuedToken) and made.token.expires_at_s is not None
+    # To the second in which it was made.
+    assert made.token.expires_at_s <= ends_at_s + 1
 
 
-def test_a_token_that_is_revoked_rotates_no_other(store: Store) -> None:
-    async def work(database: Database) -> None:
-        maker = await _new_token(database)
-        other = (await issue_token(database, RUNTIME, maker.account_id)).token
-        await revoke_token(database, RUNTIME, maker.id)
-        rotate = _handler(database, "tokens/rotate")
-        with pytest.raises(Refusal) as caught:
-            await rotate(Rotate(other.id), _call(maker))
-        assert caught.value.reason is Reason.CREDENTIAL_INVALID
-        assert len(await list_tokens(database, maker.account_id)) == 2
-
-    store.do(work)
+async def test_a_token_that_is_revoked_rotates_no_other(database: Database) -> None:
+    maker = await _new_token(database)
+    other = (await issue_token(database, RUNTIME, maker.account_id)).token
+    await revoke_token(database, RUNTIME, maker.id)
+    rotate = _handler(database, "tokens/rotate")
+    with pytest.raises(Refusal) as caught:
+        await rotate(Rotate(other.id), _call(maker))
+    assert caught.value.reason is Reason.CREDENTIAL_INVALID
+    assert len(await list_tokens(database, maker.account_id)) == 2
