@@ -258,7 +258,7 @@ def test_requests_that_are_no_calls_leave_most_of_the_loop_to_calls(
     assert took_s > 0.6 * made_s / _SHARE
 
 
-def test_before_a_stop_all_requests_begin_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_before_a_stop_all_requests_begin_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those that are calls cannot be recognised then."""
     monkeypatch.setattr(dispatch, "_REST_MAX_S", 60.0)
     monkeypatch.setattr(LoopShare, "rest_s", lambda _: 60.0)
@@ -267,15 +267,12 @@ def test_before_a_stop_all_requests_begin_at_once(monkeypatch: pytest.MonkeyPatc
         def call_test(self) -> None:
             return None
 
-    async def work() -> None:
-        dispatcher = Dispatcher(Draining(lambda _: ANSWER), asyncio.get_running_loop(), page)
-        requests = [Request(number) for number in range(40)]
-        for each in requests:
-            dispatcher.add(each)
-        async with asyncio.timeout(20):
-            await until(lambda: all(each.sent for each in requests))
-
-    asyncio.run(work())
+    dispatcher = Dispatcher(Draining(lambda _: ANSWER), asyncio.get_running_loop(), page)
+    requests = [Request(number) for number in range(40)]
+    for each in requests:
+        dispatcher.add(each)
+    async with asyncio.timeout(20):
+        await until(lambda: all(each.sent for each in requests))
 
 
 def test_a_call_that_failed_ends_alone() -> None:
@@ -308,7 +305,7 @@ def test_a_connection_that_is_gone_takes_no_other_answer_with_it() -> None:
     run(lambda _: ANSWER, use)
 
 
-def test_calls_that_came_together_begin_and_go_on_together() -> None:
+async def test_calls_that_came_together_begin_and_go_on_together() -> None:
     charges: list[PendingCharge] = []
     together: list[tuple[str, int]] = []
 
@@ -325,19 +322,16 @@ def test_calls_that_came_together_begin_and_go_on_together() -> None:
         charges.append(pending())
         return waits_for(charges[-1])
 
-    async def work() -> None:
-        dispatcher = Dispatcher(Noted(begin), asyncio.get_running_loop(), page)
-        requests = [Request(number) for number in range(40)]
-        for each in requests:
-            dispatcher.add(each)
-        await until(lambda: len(charges) == 40)
-        for charge in charges:
-            charge.end(None)
-        async with asyncio.timeout(20):
-            await until(lambda: all(each.sent for each in requests))
-        assert together == [("begin", 32), ("begin", 8), ("go on", 32), ("go on", 8)]
-
-    asyncio.run(work())
+    dispatcher = Dispatcher(Noted(begin), asyncio.get_running_loop(), page)
+    requests = [Request(number) for number in range(40)]
+    for each in requests:
+        dispatcher.add(each)
+    await until(lambda: len(charges) == 40)
+    for charge in charges:
+        charge.end(None)
+    async with asyncio.timeout(20):
+        await until(lambda: all(each.sent for each in requests))
+    assert together == [("begin", 32), ("begin", 8), ("go on", 32), ("go on", 8)]
 
 
 def test_requests_are_begun_after_one_whose_error_could_not_be_reported() -> None:
@@ -382,7 +376,7 @@ def test_a_call_whose_charge_was_cancelled_is_ended() -> None:
     run(begin, use)
 
 
-def test_the_client_of_a_call_that_was_cancelled_is_let_go() -> None:
+async def test_the_client_of_a_call_that_was_cancelled_is_let_go() -> None:
     class Cancelled:
         def run(self, calls: Sequence[Call]) -> list[Waiting]:
             charge = pending()
@@ -399,16 +393,12 @@ def test_the_client_of_a_call_that_was_cancelled_is_let_go() -> None:
             self.edge = calls
 
     edge = Edge(Cancelled(), Settings(), Metrics(), ByteBudget())  # type: ignore[arg-type]
-
-    async def work() -> None:
-        request = Request()
-        request.scope |= _PLAIN
-        Dispatcher(Served(edge), asyncio.get_running_loop(), page).add(request)
-        async with asyncio.timeout(20):
-            await until(lambda: bool(request.errors))
-        assert edge.in_hand == set()
-
-    asyncio.run(work())
+    request = Request()
+    request.scope |= _PLAIN
+    Dispatcher(Served(edge), asyncio.get_running_loop(), page).add(request)
+    async with asyncio.timeout(20):
+        await until(lambda: bool(request.errors))
+    assert edge.in_hand == set()
 
 
 def test_no_request_is_forgotten_while_threads_add_more() -> None:

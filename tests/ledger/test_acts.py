@@ -134,8 +134,8 @@ def test_a_store_that_fails_in_an_act_undoes_the_whole_batch(
     assert store.do(left) == 100
 
 
-def test_an_act_whose_key_another_kept_meanwhile_is_undone_and_tried_again(
-    store: Store, new_name: Callable[[], str]
+async def test_an_act_whose_key_another_kept_meanwhile_is_undone_and_tried_again(
+    database: Database, new_name: Callable[[], str]
 ) -> None:
     name, times = new_name(), count(1)
 
@@ -147,19 +147,16 @@ def test_an_act_whose_key_another_kept_meanwhile_is_undone_and_tried_again(
         await transaction.execute(DO, product_id=name)
         return result
 
-    async def work(database: Database) -> None:
-        account = (await open_account(database, RUNTIME, name)).id
-        await top_up(database, RUNTIME, account, "credits", 20)
-        charge = Charge(account, "credits", 10, "waybills", name, "tok_x", 0, kept_meanwhile)
-        charge = replace(charge, idempotency_key=KEY)
-        results = await database.write(lambda transaction: post_charges(transaction, [charge]))
-        assert results == {0: ActResult(b"{}", is_paid=True)}
-        assert next(times) == 3
-        assert await database.fetch_one(DONE, wanted=name) == (1,)
-        entries = await newest_entries(database, account, "credits", 100)
-        assert [entry.balance_after for entry in entries] == [10, 20]
-
-    store.do(work)
+    account = (await open_account(database, RUNTIME, name)).id
+    await top_up(database, RUNTIME, account, "credits", 20)
+    charge = Charge(account, "credits", 10, "waybills", name, "tok_x", 0, kept_meanwhile)
+    charge = replace(charge, idempotency_key=KEY)
+    results = await database.write(lambda transaction: post_charges(transaction, [charge]))
+    assert results == {0: ActResult(b"{}", is_paid=True)}
+    assert next(times) == 3
+    assert await database.fetch_one(DONE, wanted=name) == (1,)
+    entries = await newest_entries(database, account, "credits", 100)
+    assert [entry.balance_after for entry in entries] == [10, 20]
 
 
 class _DeadlockError(Exception):
@@ -183,19 +180,15 @@ class TriedTwice:
         return await self._inner.write(work)
 
 
-def test_a_batch_that_is_tried_again_is_posted_once(
-    store: Store, new_name: Callable[[], str]
+async def test_a_batch_that_is_tried_again_is_posted_once(
+    database: Database, new_name: Callable[[], str]
 ) -> None:
     name = new_name()
-
-    async def work(database: Database) -> None:
-        account = (await open_account(database, RUNTIME, name)).id
-        await top_up(database, RUNTIME, account, "credits", 20)
-        twice: Any = TriedTwice(database)
-        batcher = ChargeBatcher(twice, Metrics(), 10, lambda *_: None)
-        charge = Charge(account, "credits", 10, "waybills", name, "tok_x", 0, act(name))
-        assert await batcher.settle(charge) == ActResult(b"{}", is_paid=True)
-        assert await database.fetch_one(DONE, wanted=name) == (1,)
-        assert await amount_left(database, account, "credits") == 10
-
-    store.do(work)
+    account = (await open_account(database, RUNTIME, name)).id
+    await top_up(database, RUNTIME, account, "credits", 20)
+    twice: Any = TriedTwice(database)
+    batcher = ChargeBatcher(twice, Metrics(), 10, lambda *_: None)
+    charge = Charge(account, "credits", 10, "waybills", name, "tok_x", 0, act(name))
+    assert await batcher.settle(charge) == ActResult(b"{}", is_paid=True)
+    assert await database.fetch_one(DONE, wanted=name) == (1,)
+    assert await amount_left(database, account, "credits") == 10

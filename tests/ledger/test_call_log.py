@@ -8,7 +8,6 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from tests.support.stores import Store
 from tollway.ledger import request_log, request_search
 from tollway.ledger.accounts import open_account
 from tollway.ledger.charge_transaction import post_charges
@@ -144,70 +143,58 @@ async def test_a_call_that_was_charged_after_all_is_shown_as_charged(
         assert shown == [(paid.request_id, "charged", 3)]
 
 
-def test_the_log_of_all_accounts_goes_on_behind_a_page_that_a_filter_left_empty(
-    store: Store, monkeypatch: pytest.MonkeyPatch
+async def test_the_log_of_all_accounts_goes_on_behind_a_page_that_a_filter_left_empty(
+    database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(request_log, "SCANNED_MAX", 5)
-
-    async def work(database: Database) -> None:
-        begin = 6000
-        # Three of each moment: a page may end between them.
-        calls = [noted("cab"[n % 3], begin + n // 3, f"op {n}") for n in range(30)]
-        await note(database, *calls)
-        bounds = CallFilter(since_ms=BEGIN_MS + begin, until_ms=BEGIN_MS + begin + 10)
-        for wanted in (bounds._replace(operation="op 0"), bounds):
-            found = [each.operation for each in await all_pages(database, wanted)]
-            of_all = [each.operation for each in calls]
-            assert sorted(found) == (["op 0"] if wanted.operation else sorted(of_all))
-
-    store.do(work)
+    begin = 6000
+    # Three of each moment: a page may end between them.
+    calls = [noted("cab"[n % 3], begin + n // 3, f"op {n}") for n in range(30)]
+    await note(database, *calls)
+    bounds = CallFilter(since_ms=BEGIN_MS + begin, until_ms=BEGIN_MS + begin + 10)
+    for wanted in (bounds._replace(operation="op 0"), bounds):
+        found = [each.operation for each in await all_pages(database, wanted)]
+        of_all = [each.operation for each in calls]
+        assert sorted(found) == (["op 0"] if wanted.operation else sorted(of_all))
 
 
-def test_a_call_that_is_charged_long_after_it_began_hides_none_between(
-    store: Store, new_name: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+async def test_a_call_that_is_charged_long_after_it_began_hides_none_between(
+    database: Database, new_name: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(request_log, "SCANNED_MAX", 5)
-
-    async def work(database: Database) -> None:
-        account_id = await account_of(database, new_name())
-        await top_up(database, Runtime(), account_id, "credits", 100)
-        held = charge(account_id, 1, 1)
-        await database.write(lambda tx: reserve(tx, held, "late", BEGIN_MS))
-        for number in range(2, 20):
-            made = charge(account_id, number, 2 if number == 3 else 1)
-            await database.write(partial(post_charges, charges=[made]))
-        await database.write(lambda tx: capture(tx, account_id, "late", BEGIN_MS + 20))
-        for wanted, numbers in (
-            (CallFilter(account_id, amount=2), [3]),
-            (CallFilter(account_id, amount=1), [*range(19, 3, -1), 2, 1]),
-            (CallFilter(account_id), [*range(19, 0, -1)]),
-        ):
-            found = await all_pages(database, wanted)
-            assert [each.request_id for each in found] == [id_of(n, account_id) for n in numbers]
-            assert {each.outcome for each in found} == {"charged"}
-
-    store.do(work)
+    account_id = await account_of(database, new_name())
+    await top_up(database, Runtime(), account_id, "credits", 100)
+    held = charge(account_id, 1, 1)
+    await database.write(lambda tx: reserve(tx, held, "late", BEGIN_MS))
+    for number in range(2, 20):
+        made = charge(account_id, number, 2 if number == 3 else 1)
+        await database.write(partial(post_charges, charges=[made]))
+    await database.write(lambda tx: capture(tx, account_id, "late", BEGIN_MS + 20))
+    for wanted, numbers in (
+        (CallFilter(account_id, amount=2), [3]),
+        (CallFilter(account_id, amount=1), [*range(19, 3, -1), 2, 1]),
+        (CallFilter(account_id), [*range(19, 0, -1)]),
+    ):
+        found = await all_pages(database, wanted)
+        assert [each.request_id for each in found] == [id_of(n, account_id) for n in numbers]
+        assert {each.outcome for each in found} == {"charged"}
 
 
-def test_a_call_that_took_long_hides_none_that_began_later(
-    store: Store, new_name: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+async def test_a_call_that_took_long_hides_none_that_began_later(
+    database: Database, new_name: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(request_log, "SCANNED_MAX", 8)
-
-    async def work(database: Database) -> None:
-        account_id = await account_of(database, new_name())
-        await top_up(database, Runtime(), account_id, "credits", 100)
-        for number in (*range(2, 20), 1, *range(20, 24)):
-            made = charge(account_id, number, 2 if number == 3 else 1)
-            await database.write(partial(post_charges, charges=[made]))
-        for wanted, numbers in (
-            (CallFilter(account_id, amount=2), [3]),
-            (CallFilter(account_id), [*range(23, 0, -1)]),
-        ):
-            found = await all_pages(database, wanted)
-            assert [each.request_id for each in found] == [id_of(n, account_id) for n in numbers]
-
-    store.do(work)
+    account_id = await account_of(database, new_name())
+    await top_up(database, Runtime(), account_id, "credits", 100)
+    for number in (*range(2, 20), 1, *range(20, 24)):
+        made = charge(account_id, number, 2 if number == 3 else 1)
+        await database.write(partial(post_charges, charges=[made]))
+    for wanted, numbers in (
+        (CallFilter(account_id, amount=2), [3]),
+        (CallFilter(account_id), [*range(23, 0, -1)]),
+    ):
+        found = await all_pages(database, wanted)
+        assert [each.request_id for each in found] == [id_of(n, account_id) for n in numbers]
 
 
 async def test_calls_before_a_far_day_are_all_calls(

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from tests.support.stores import Store
 from tollway.ledger import caller_cache
 from tollway.ledger.accounts import close_account, open_account, suspend_account
 from tollway.ledger.caller_cache import CallerCache
@@ -165,29 +164,25 @@ async def test_an_unknown_token_leads_nowhere_and_a_new_one_is_found(
     assert await callers.caller(token_hash(issued.text))
 
 
-def test_what_is_kept_is_bounded_and_still_right(
-    store: Store, new_name: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+async def test_what_is_kept_is_bounded_and_still_right(
+    database: Database, new_name: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(caller_cache, "_CALLERS_MAX", 2)
-
-    async def work(database: Database) -> None:
-        callers = CallerCache(database, Versions(database))
-        good = [await new_token(database, new_name()) for _ in range(3)]
-        ended = [await new_token(database, new_name()) for _ in range(3)]
-        for each in ended:
-            await revoke_token(database, RUNTIME, each.token.id)
-        await callers.refresh()
-        for each in good:
-            caller = await callers.caller(token_hash(each.text))
-            assert caller is not None and caller.token_id == each.token.id
-            callers.remember_amount(caller.account_id, "credits", 5)
-        for each in ended:
-            assert await callers.caller(token_hash(each.text)) is None
-            assert callers.is_ended(token_hash(each.text))
-        kept = (callers._callers, callers._ended, callers._amounts)
-        assert max(map(len, kept)) <= 2
-
-    store.do(work)
+    callers = CallerCache(database, Versions(database))
+    good = [await new_token(database, new_name()) for _ in range(3)]
+    ended = [await new_token(database, new_name()) for _ in range(3)]
+    for each in ended:
+        await revoke_token(database, RUNTIME, each.token.id)
+    await callers.refresh()
+    for each in good:
+        caller = await callers.caller(token_hash(each.text))
+        assert caller is not None and caller.token_id == each.token.id
+        callers.remember_amount(caller.account_id, "credits", 5)
+    for each in ended:
+        assert await callers.caller(token_hash(each.text)) is None
+        assert callers.is_ended(token_hash(each.text))
+    kept = (callers._callers, callers._ended, callers._amounts)
+    assert max(map(len, kept)) <= 2
 
 
 async def test_what_a_balance_held_is_only_remembered_until_something_changed(

@@ -124,8 +124,8 @@ async def test_the_owner_of_a_grant_sees_what_was_captured_and_not_what_was_rele
 
 
 @ENDS
-def test_a_release_frees_the_key_that_was_reserved_with_the_hold(
-    store: Store, new_name: Callable[[], str], how: End
+async def test_a_release_frees_the_key_that_was_reserved_with_the_hold(
+    database: Database, new_name: Callable[[], str], how: End
 ) -> None:
     async def begin(transaction: Transaction, account: str, key: str) -> None:
         """Holds the price and reserves the key, as a call that waits for a carrier does."""
@@ -137,15 +137,12 @@ def test_a_release_frees_the_key_that_was_reserved_with_the_hold(
         await reserve(transaction, call, key, 1000)
         await keep(transaction, call, reserved, ActResult(b"", is_paid=False, is_held=True))
 
-    async def work(database: Database) -> None:
-        account = await new_account(database, new_name())
-        for key in ("k1", "k2"):
-            await database.write(partial(begin, account=account, key=key))
-        await end(database, how, account, "k1")
-        is_kept = [await find_kept(database, account, key, 9) is not None for key in ("k1", "k2")]
-        assert is_kept == [how is capture, True]
-
-    store.do(work)
+    account = await new_account(database, new_name())
+    for key in ("k1", "k2"):
+        await database.write(partial(begin, account=account, key=key))
+    await end(database, how, account, "k1")
+    is_kept = [await find_kept(database, account, key, 9) is not None for key in ("k1", "k2")]
+    assert is_kept == [how is capture, True]
 
 
 @ENDS
@@ -173,31 +170,27 @@ async def test_a_release_gives_the_day_of_its_token_back_what_was_counted(
         await check_cap(database, token, cap, "credits", 4)
 
 
-def test_a_release_gives_nothing_back_to_a_day_that_began_after_its_call_came_in(
-    store: Store, new_name: Callable[[], str]
+async def test_a_release_gives_nothing_back_to_a_day_that_began_after_its_call_came_in(
+    database: Database, new_name: Callable[[], str]
 ) -> None:
     """A call may wait across midnight, until it is charged."""
     midnight_ms = 20_000 * 86_400_000
+    account = await new_account(database, new_name())
+    limits = TokenLimits(credits_per_day=4)
+    token = (await issue_token(database, RUNTIME, account, limits=limits)).token.id
+    yesterday, today = (DayCap(4, None, midnight_ms - ago) for ago in (86_400_000, 0))
+    came_in = f"{first_id(midnight_ms - 1)}{account}"
 
-    async def work(database: Database) -> None:
-        account = await new_account(database, new_name())
-        limits = TokenLimits(credits_per_day=4)
-        token = (await issue_token(database, RUNTIME, account, limits=limits)).token.id
-        yesterday, today = (DayCap(4, None, midnight_ms - ago) for ago in (86_400_000, 0))
-        came_in = f"{first_id(midnight_ms - 1)}{account}"
+    async def begin(transaction: Transaction) -> None:
+        await spend(transaction, token, yesterday, "credits", 4)
+        call = Charge(account, "credits", 4, "waybills", came_in, token, midnight_ms + 1)
+        await reserve(transaction, call, "1", 1000)
 
-        async def begin(transaction: Transaction) -> None:
-            await spend(transaction, token, yesterday, "credits", 4)
-            call = Charge(account, "credits", 4, "waybills", came_in, token, midnight_ms + 1)
-            await reserve(transaction, call, "1", 1000)
-
-        await database.write(begin)
-        await database.write(lambda tx: spend(tx, token, today, "credits", 4))
-        await end(database, release, account, "1", midnight_ms + 2)
-        with pytest.raises(DayCapError):
-            await check_cap(database, token, today, "credits", 1)
-
-    store.do(work)
+    await database.write(begin)
+    await database.write(lambda tx: spend(tx, token, today, "credits", 4))
+    await end(database, release, account, "1", midnight_ms + 2)
+    with pytest.raises(DayCapError):
+        await check_cap(database, token, today, "credits", 1)
 
 
 @settings(max_examples=15)

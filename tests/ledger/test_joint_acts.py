@@ -345,23 +345,19 @@ def test_on_a_server_one_that_is_done_alone_is_entered_later_than_those_before_i
 
 
 @pytest.mark.postgresql
-def test_on_a_server_a_batch_of_many_takes_one_along_that_is_done_alone(
-    store: Store, new_name: Callable[[], str]
+async def test_on_a_server_a_batch_of_many_takes_one_along_that_is_done_alone(
+    database: Database, new_name: Callable[[], str]
 ) -> None:
     names, group, last = [new_name() for _ in range(20)], Group(), new_name()
-
-    async def work(database: Database) -> None:
-        bench = await _bench(database, names[0])
-        bench.database.gate.clear()
-        many = [bench.settle(nth, act=group.act(name)) for nth, name in enumerate(names)]
-        await bench.database.has_begun.wait()
-        one = bench.settle(len(names), act=act(last))
-        bench.database.gate.set()
-        await asyncio.gather(*many, one)
-        assert bench.database.commits == 1 and group.sizes == [20]
-        assert await bench.left() == 100 - 21
-
-    store.do(work)
+    bench = await _bench(database, names[0])
+    bench.database.gate.clear()
+    many = [bench.settle(nth, act=group.act(name)) for nth, name in enumerate(names)]
+    await bench.database.has_begun.wait()
+    one = bench.settle(len(names), act=act(last))
+    bench.database.gate.set()
+    await asyncio.gather(*many, one)
+    assert bench.database.commits == 1 and group.sizes == [20]
+    assert await bench.left() == 100 - 21
 
 
 @pytest.mark.postgresql

@@ -82,21 +82,19 @@ async def test_a_hold_is_overdue_once_its_deadline_is_past_and_stays_open(
 
 
 @pytest.mark.postgresql
-def test_the_balance_of_a_hold_is_locked_and_no_other(own_store: Store) -> None:
+async def test_the_balance_of_a_hold_is_locked_and_no_other(
+    own_database: Database, own_store: Store
+) -> None:
     free = "SELECT account_id, unit FROM balance FOR UPDATE SKIP LOCKED"
+    one, other = await new_account(own_database, "one"), await new_account(own_database, "other")
+    await hold(own_database, one, "1", 1000)
+    await hold(own_database, one, "2", 1000, "calls:waybills")
+    await hold(own_database, other, "1", 1000, "calls:waybills")
 
-    async def work(database: Database) -> None:
-        one, other = await new_account(database, "one"), await new_account(database, "other")
-        await hold(database, one, "1", 1000)
-        await hold(database, one, "2", 1000, "calls:waybills")
-        await hold(database, other, "1", 1000, "calls:waybills")
+    async def lock(transaction: Transaction) -> list[tuple[object, ...]]:
+        await lock_balance_of(transaction, one, "1")
+        return await asyncio.to_thread(run_on, own_store.url, free)
 
-        async def lock(transaction: Transaction) -> list[tuple[object, ...]]:
-            await lock_balance_of(transaction, one, "1")
-            return await asyncio.to_thread(run_on, own_store.url, free)
-
-        assert sorted(await database.write(lock)) == sorted(
-            [(one, "calls:waybills"), (other, "calls:waybills"), (other, "credits")]
-        )
-
-    own_store.do(work)
+    assert sorted(await own_database.write(lock)) == sorted(
+        [(one, "calls:waybills"), (other, "calls:waybills"), (other, "credits")]
+    )

@@ -101,29 +101,25 @@ def test_what_a_process_admits_counts_in_those_that_were_forked_and_the_other_wa
     assert admit(here, charges(5), 2) == 2
 
 
-def test_a_call_that_is_hardly_over_the_limit_waits_once(
-    store: Store, monkeypatch: pytest.MonkeyPatch
+async def test_a_call_that_is_hardly_over_the_limit_waits_once(
+    database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     moments_ns = iter([0, SECOND_NS // 2, SECOND_NS - 1000, SECOND_NS, *[2 * SECOND_NS - 1] * 2])
     monkeypatch.setattr(shared_windows, "monotonic_ns", lambda: next(moments_ns))
     (charge,) = charges(1, limit=1)
-
-    async def work(database: Database) -> None:
-        windows = SharedWindows(new_ring())
-        batcher = ChargeBatcher(database, Metrics(), 60, lambda *_: None, windows)
-        free = replace(charge, amount=0)
+    windows = SharedWindows(new_ring())
+    batcher = ChargeBatcher(database, Metrics(), 60, lambda *_: None, windows)
+    free = replace(charge, amount=0)
+    await batcher.settle(free)
+    with pytest.raises(OverLimitError) as refused:
         await batcher.settle(free)
-        with pytest.raises(OverLimitError) as refused:
-            await batcher.settle(free)
-        assert (refused.value.wait_s, refused.value.until_ns) == (0.5, SECOND_NS)
-        # It is tried again a second after the first, and has its place.
+    assert (refused.value.wait_s, refused.value.until_ns) == (0.5, SECOND_NS)
+    # It is tried again a second after the first, and has its place.
+    await batcher.settle(free)
+    # When this one is tried again, it is still too early.
+    with pytest.raises(OverLimitError):
         await batcher.settle(free)
-        # When this one is tried again, it is still too early.
-        with pytest.raises(OverLimitError):
-            await batcher.settle(free)
-        assert next(moments_ns, None) is None
-
-    store.do(work)
+    assert next(moments_ns, None) is None
 
 
 @pytest.mark.parametrize("has_workers", [True, False], ids=["several", "one"])
@@ -235,8 +231,8 @@ def test_the_name_of_a_window_is_hashed_once(monkeypatch: pytest.MonkeyPatch) ->
     assert len(hashed) == 2
 
 
-def test_what_is_refused_or_fails_takes_no_place_and_what_is_posted_has_its_moment(
-    store: Store, new_name: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+async def test_what_is_refused_or_fails_takes_no_place_and_what_is_posted_has_its_moment(
+    database: Database, new_name: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shared_windows, "monotonic_ns", lambda: 5)
     monkeypatch.setattr(shared_windows, "time", lambda: 1_700_000_000.5)
@@ -246,26 +242,23 @@ def test_what_is_refused_or_fails_takes_no_place_and_what_is_posted_has_its_mome
     async def act(_: Transaction, __: Charge) -> ActResult:
         return paid
 
-    async def work(database: Database) -> None:
-        account = (await open_account(database, RUNTIME, new_name())).id
-        await top_up(database, RUNTIME, account, "credits", 100)
+    account = (await open_account(database, RUNTIME, new_name())).id
+    await top_up(database, RUNTIME, account, "credits", 100)
 
-        def owing(request: str, amount: int = 1) -> Charge:
-            call = (account, "credits", amount, "orders", request, "token", 0)
-            return Charge(*call, limit=3)
+    def owing(request: str, amount: int = 1) -> Charge:
+        call = (account, "credits", amount, "orders", request, "token", 0)
+        return Charge(*call, limit=3)
 
-        async def post(*batch: Charge) -> ChargeResults:
-            return await database.write(lambda tx: post_counted(windows, tx, batch))
+    async def post(*batch: Charge) -> ChargeResults:
+        return await database.write(lambda tx: post_counted(windows, tx, batch))
 
-        dear, unlimited = owing("dear", 101), replace(owing("act"), limit=None, act=act)
-        first = await post(dear, owing("1"), owing("2"), owing("over"), unlimited)
-        assert list(map(type, first.values())) == [ShortageError, ActResult, OverLimitError]
-        assert list(first) == [0, 4, 3]
-        # The one that was too dear was not admitted.
-        second = await post(owing("3"), owing("over again"))
-        assert list(second) == [1] and isinstance(second[1], OverLimitError)
-        entries = await newest_entries(database, account, "credits", 10)
-        posted = [(each.request_id, each.at_ms) for each in reversed(entries) if each.request_id]
-        assert posted == [(name, 1_700_000_000_500) for name in ("1", "2", "act", "3")]
-
-    store.do(work)
+    dear, unlimited = owing("dear", 101), replace(owing("act"), limit=None, act=act)
+    first = await post(dear, owing("1"), owing("2"), owing("over"), unlimited)
+    assert list(map(type, first.values())) == [ShortageError, ActResult, OverLimitError]
+    assert list(first) == [0, 4, 3]
+    # The one that was too dear was not admitted.
+    second = await post(owing("3"), owing("over again"))
+    assert list(second) == [1] and isinstance(second[1], OverLimitError)
+    entries = await newest_entries(database, account, "credits", 10)
+    posted = [(each.request_id, each.at_ms) for each in reversed(entries) if each.request_id]
+    assert posted == [(name, 1_700_000_000_500) for name in ("1", "2", "act", "3")]

@@ -132,23 +132,19 @@ async def test_charges_that_were_dropped_before_they_were_counted_are_passed_ove
     assert (found.calls, found.amount) == (1, 3)
 
 
-def test_balances_that_are_charged_all_the_time_keep_no_other_from_being_counted(
-    own_store: Store, monkeypatch: pytest.MonkeyPatch
+async def test_balances_that_are_charged_all_the_time_keep_no_other_from_being_counted(
+    own_database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(usage, "_BALANCES_MAX", 2)
     monkeypatch.setattr(usage, "_BALANCES_AT_ONCE", 1)
-
-    async def work(database: Database) -> None:
-        accounts = sorted([await _charged(database, f"busy {n}", 1) for n in range(5)])
-        # What the two balances that are furthest behind have gained.
-        for turn, gained in enumerate((3 + 3, 2 + 2, 2 + 2, 2 + 1)):
-            for account in accounts[:2]:
-                charge = Charge(account, "credits", 1, "orders", f"{account} {turn}", "tok_x", 1000)
-                await database.write(partial(post_charges, charges=[charge]))
-            assert await roll_up(database, SHANGHAI, Runtime().at_s()) == gained
-        assert all([await _summed(database, account) for account in accounts])
-
-    own_store.do(work)
+    accounts = sorted([await _charged(own_database, f"busy {n}", 1) for n in range(5)])
+    # What the two balances that are furthest behind have gained.
+    for turn, gained in enumerate((3 + 3, 2 + 2, 2 + 2, 2 + 1)):
+        for account in accounts[:2]:
+            charge = Charge(account, "credits", 1, "orders", f"{account} {turn}", "tok_x", 1000)
+            await own_database.write(partial(post_charges, charges=[charge]))
+        assert await roll_up(own_database, SHANGHAI, Runtime().at_s()) == gained
+    assert all([await _summed(own_database, account) for account in accounts])
 
 
 @pytest.mark.postgresql

@@ -174,25 +174,21 @@ def test_what_the_command_line_does(
     assert_soon(revoked)
 
 
-def test_a_listener_that_did_not_notice_its_loss_would_be_seen(
+async def test_a_listener_that_did_not_notice_its_loss_would_be_seen(
     own_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The control: the loss of the connection is neither reported nor looked for."""
     monkeypatch.setattr(change_listener.ChangeListener, "_on_loss", lambda *_: None)
     monkeypatch.setattr(change_listener, "_LOST_AFTER_S", 60.0)
     monkeypatch.setattr(change_listener, "_AGAIN_AFTER_S", 60.0)
-
-    async def work() -> None:
-        database = PostgresqlDatabase(own_store.url, 2, Metrics())
-        database.change_mark()
-        while await asyncio.to_thread(run_on, own_store.url, CUT) != [(True,)]:
-            pass
-        heard = database.change_mark()
-        other = PostgresqlDatabase(own_store.url, 2, Metrics())
-        await other.write(directory_changed)
-        await other.close()
-        await asyncio.sleep(WITHIN_S)
-        assert database.change_mark() == heard
-        await database.close()
-
-    asyncio.run(work())
+    database = PostgresqlDatabase(own_store.url, 2, Metrics())
+    database.change_mark()
+    while await asyncio.to_thread(run_on, own_store.url, CUT) != [(True,)]:
+        pass
+    heard = database.change_mark()
+    other = PostgresqlDatabase(own_store.url, 2, Metrics())
+    await other.write(directory_changed)
+    await other.close()
+    await asyncio.sleep(WITHIN_S)
+    assert database.change_mark() == heard
+    await database.close()

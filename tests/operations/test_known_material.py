@@ -110,55 +110,49 @@ def test_of_too_many_materials_each_page_is_read(
     own_store.do(work)
 
 
-def test_what_is_kept_has_a_bound(own_store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_is_kept_has_a_bound(
+    own_database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(handler, "_KEPT_BYTES_MAX", 100_000)
-
-    async def work(database: Database) -> None:
-        await load(database, materials(40))
-        kept = MaterialCache(0)
-        for number in range(2000):
-            await same_page(kept, database, NOW_MS, 1, 10)
-            await kept.page(database, number, NOW_MS, page=1, size=10)
-            assert kept._bytes <= 100_000
-            assert len(kept._promotions) <= 500
-
-    own_store.do(work)
+    await load(own_database, materials(40))
+    kept = MaterialCache(0)
+    for number in range(2000):
+        await same_page(kept, own_database, NOW_MS, 1, 10)
+        await kept.page(own_database, number, NOW_MS, page=1, size=10)
+        assert kept._bytes <= 100_000
+        assert len(kept._promotions) <= 500
 
 
-def test_the_next_call_sees_every_change(own_store: Store) -> None:
+async def test_the_next_call_sees_every_change(own_database: Database, own_store: Store) -> None:
     """One by a loader, one by another process, and one that makes ready records again; also if it
     came after the versions were read for that call, whose body was late."""
     records = materials(12)
     needed = {"adzone_id": 3, "promotion_id": PROMOTION_ID, "site_id": 2, "platform_user_id": 1}
     request = PromotionMaterialRequest(**needed)
     mistake = "CAST(replace(CAST(ready AS TEXT), 'total_count', 'total_cuont') AS BLOB)"
+    versions = Versions(own_database)
+    handler = PromotionMaterialHandler(own_database, versions, lambda: NOW_MS / 1000)
 
-    async def work(database: Database) -> None:
-        versions = Versions(database)
-        handler = PromotionMaterialHandler(database, versions, lambda: NOW_MS / 1000)
+    async def answer() -> bytes:
+        found = handler(request, CallInfo("account", 1))
+        # Nothing is waited for.
+        assert isinstance(found, bytes)
+        return found
 
-        async def answer() -> bytes:
-            found = handler(request, CallInfo("account", 1))
-            # Nothing is waited for.
-            assert isinstance(found, bytes)
-            return found
-
-        await load(database, records)
-        before = await answer()
-        renamed = [msgspec.structs.replace(each, nick=f"{each.nick}, new") for each in records]
-        await load(database, renamed)
-        after = await answer()
-        assert b", new" in after and b", new" not in before
-        await asyncio.to_thread(own_store.do, lambda other: load(other, records))
-        assert await answer() == before
-        # Not as a gateway would: no version is raised. A new process reads it so.
-        own_store.run(f"UPDATE promotion_material SET ready = {mistake}")
-        assert await answer() == before
-        handler = PromotionMaterialHandler(database, versions, lambda: NOW_MS / 1000)
-        assert b"total_cuont" in await answer()
-        assert SUBJECT.ready is not None
-        remade = await remake(database, sealer_of(own_store), SUBJECT.ready)
-        assert remade.changed == len(records)
-        assert await answer() == before
-
-    own_store.do(work)
+    await load(own_database, records)
+    before = await answer()
+    renamed = [msgspec.structs.replace(each, nick=f"{each.nick}, new") for each in records]
+    await load(own_database, renamed)
+    after = await answer()
+    assert b", new" in after and b", new" not in before
+    await asyncio.to_thread(own_store.do, lambda other: load(other, records))
+    assert await answer() == before
+    # Not as a gateway would: no version is raised. A new process reads it so.
+    own_store.run(f"UPDATE promotion_material SET ready = {mistake}")
+    assert await answer() == before
+    handler = PromotionMaterialHandler(own_database, versions, lambda: NOW_MS / 1000)
+    assert b"total_cuont" in await answer()
+    assert SUBJECT.ready is not None
+    remade = await remake(own_database, sealer_of(own_store), SUBJECT.ready)
+    assert remade.changed == len(records)
+    assert await answer() == before

@@ -112,26 +112,22 @@ def test_a_new_caller_waits_for_no_crowd_of_tokens_from_another_address() -> Non
     assert callers.looked_up.index(token_hash(token)) < 5
 
 
-def test_a_token_that_ends_while_it_is_looked_up_is_looked_at_again_behind_the_body() -> None:
+async def test_a_token_that_ends_while_it_is_looked_up_is_looked_at_again_behind_the_body() -> None:
     callers, token = SlowCallerCache(), new_token()
     versions, side = SimpleNamespace(is_fresh=lambda: True, reading=1), SimpleNamespace()
     stage = Authenticate(*cast(Any, (callers, versions, side, side, ())))
     database = cast(Any, SimpleNamespace(is_shared=False))
     recheck = Recheck(stage, cast(Any, versions), database, lambda _: None)
-
-    async def work() -> None:
-        looking_up = asyncio.ensure_future(enter(stage, token))
-        while not callers.looked_up:  # noqa: ASYNC110 - it can only be polled
-            await asyncio.sleep(0)
-        # It is revoked, and another call has read the versions since.
-        callers.end(token)
-        versions.reading = 2
-        call = await looking_up
-        call.body = cast(Any, b"it has come")
-        refused = recheck(call)
-        assert isinstance(refused, Refusal) and refused.reason is Reason.CREDENTIAL_INVALID
-
-    asyncio.run(work())
+    looking_up = asyncio.ensure_future(enter(stage, token))
+    while not callers.looked_up:  # noqa: ASYNC110 - it can only be polled
+        await asyncio.sleep(0)
+    # It is revoked, and another call has read the versions since.
+    callers.end(token)
+    versions.reading = 2
+    call = await looking_up
+    call.body = cast(Any, b"it has come")
+    refused = recheck(call)
+    assert isinstance(refused, Refusal) and refused.reason is Reason.CREDENTIAL_INVALID
 
 
 class GatheringDirectory(SlowCallerCache):
@@ -152,14 +148,10 @@ class GatheringDirectory(SlowCallerCache):
         await self._all_begun.wait()
 
 
-def test_calls_that_queue_with_a_new_token_hold_no_slot_once_it_is_known() -> None:
+async def test_calls_that_queue_with_a_new_token_hold_no_slot_once_it_is_known() -> None:
     stage, token = stage_of(GatheringDirectory(others=99)), new_token()
-
-    async def work() -> None:
-        # Those that held the only slot of their address could never all be at it.
-        await asyncio.gather(*(enter(stage, token) for _ in range(100)))
-
-    asyncio.run(work())
+    # Those that held the only slot of their address could never all be at it.
+    await asyncio.gather(*(enter(stage, token) for _ in range(100)))
 
 
 class EmptyDirectory(SlowCallerCache):

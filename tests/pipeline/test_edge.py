@@ -1,6 +1,5 @@
 """How requests become calls: which are refused before that, and which fail alone."""
 
-import asyncio
 from collections.abc import Sequence
 from itertools import product
 from typing import Any, cast
@@ -60,17 +59,14 @@ def test_the_edge_refuses_every_request_that_is_improper_and_no_other() -> None:
     assert improper == 36
 
 
-def test_a_request_that_cannot_be_read_fails_alone() -> None:
+async def test_a_request_that_cannot_be_read_fails_alone() -> None:
     class Running:
         def run(self, calls: Sequence[object]) -> list[Answer]:
             return [Answer(200, [], b"run") for _ in calls]
 
-    async def work() -> None:
-        edge = Edge(Running(), Settings(), Metrics(), ByteBudget())  # type: ignore[arg-type]
-        scopes = [scope_of((b"host", b"test")), {}, scope_of((b"host", b"test"))]
-        first, failed, last = edge.begin([(scope, _unread) for scope in scopes])
-        assert isinstance(first, Answer) and isinstance(last, Answer)
-        with pytest.raises(KeyError):
-            await cast(Any, failed)
-
-    asyncio.run(work())
+    edge = Edge(Running(), Settings(), Metrics(), ByteBudget())  # type: ignore[arg-type]
+    scopes = [scope_of((b"host", b"test")), {}, scope_of((b"host", b"test"))]
+    first, failed, last = edge.begin([(scope, _unread) for scope in scopes])
+    assert isinstance(first, Answer) and isinstance(last, Answer)
+    with pytest.raises(KeyError):
+        await cast(Any, failed)

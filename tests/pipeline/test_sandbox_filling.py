@@ -134,7 +134,7 @@ def _answer(account_id: str, key: str, at_ms: int, sealed_bytes: int) -> tuple[A
     return account_id, key, "request", at_ms, b"fingerprint", bytes(sealed_bytes)
 
 
-def test_of_what_test_calls_leave_behind_the_newest_is_kept(
+async def test_of_what_test_calls_leave_behind_the_newest_is_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now_ms, chunk = int(time() * 1000), 512 * 1024
@@ -144,27 +144,23 @@ def test_of_what_test_calls_leave_behind_the_newest_is_kept(
         _answer("modest", "kept", now_ms - 1000, 100),
         _answer("modest", "expired", now_ms - 25 * 3600 * 1000, 100),
     ]
-
-    async def work() -> None:
-        sandbox = Sandbox(ZoneInfo("Asia/Shanghai"), lambda: date(2026, 3, 1), bytes(32))
-        try:
+    sandbox = Sandbox(ZoneInfo("Asia/Shanghai"), lambda: date(2026, 3, 1), bytes(32))
+    try:
+        await sandbox.sweep()
+        insert = Query(idempotency_key.insert())
+        for _ in range(2):
+            await sandbox.database.write(lambda tx: tx.execute_many(insert, rows))
             await sandbox.sweep()
-            insert = Query(idempotency_key.insert())
-            for _ in range(2):
-                await sandbox.database.write(lambda tx: tx.execute_many(insert, rows))
-                await sandbox.sweep()
-                kept = await sandbox.database.fetch_all(KEPT)
-                assert kept == [*(("greedy", f"{number:02}") for number in range(7)), MODEST]
-                await sandbox.database.write_statement(Query(idempotency_key.delete()))
-            # Without the regular work too, once there were enough writes.
-            monkeypatch.setattr(demo, "_WRITES_PER_SWEEP", 2)
-            for row in rows[:20]:
-                await sandbox.database.write(lambda tx, row=row: tx.execute_many(insert, [row]))
-            assert len(await sandbox.database.fetch_all(KEPT)) <= 7 + 2
-        finally:
-            await sandbox.close()
-
-    asyncio.run(work())
+            kept = await sandbox.database.fetch_all(KEPT)
+            assert kept == [*(("greedy", f"{number:02}") for number in range(7)), MODEST]
+            await sandbox.database.write_statement(Query(idempotency_key.delete()))
+        # Without the regular work too, once there were enough writes.
+        monkeypatch.setattr(demo, "_WRITES_PER_SWEEP", 2)
+        for row in rows[:20]:
+            await sandbox.database.write(lambda tx, row=row: tx.execute_many(insert, [row]))
+        assert len(await sandbox.database.fetch_all(KEPT)) <= 7 + 2
+    finally:
+        await sandbox.close()
 
 
 _KILLED = """

@@ -126,21 +126,20 @@ async def test_versions_are_fresh_until_something_is_committed(
     assert (versions.directory, versions.figures) == (directory + 1, figures)
 
 
-def test_each_kind_of_change_moves_its_own_version_and_only_when_committed(store: Store) -> None:
+async def test_each_kind_of_change_moves_its_own_version_and_only_when_committed(
+    database: SqliteDatabase,
+) -> None:
     async def both_then_fail(transaction: Transaction) -> None:
         await directory_changed(transaction)
         await figures_changed(transaction)
         raise LookupError
 
-    async def work(database: SqliteDatabase) -> None:
-        versions = Versions(database)
-        await versions.refresh()
-        began = versions.directory, versions.figures
-        await database.write(figures_changed)
-        with pytest.raises(LookupError):
-            await database.write(both_then_fail)
-        await versions.refresh()
-        assert versions.directory == began[0]
-        assert versions.figures != began[1]
-
-    store.do(work)
+    versions = Versions(database)
+    await versions.refresh()
+    began = versions.directory, versions.figures
+    await database.write(figures_changed)
+    with pytest.raises(LookupError):
+        await database.write(both_then_fail)
+    await versions.refresh()
+    assert versions.directory == began[0]
+    assert versions.figures != began[1]

@@ -40,17 +40,13 @@ async def test_a_change_by_anybody_is_heard_and_others_are_not(
     await other.close()
 
 
-def test_a_process_sees_its_own_change_before_it_is_notified(
-    store: Store, monkeypatch: pytest.MonkeyPatch
+async def test_a_process_sees_its_own_change_before_it_is_notified(
+    database: PostgresqlDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ChangeListener, "_on_change", lambda *_: None)
-
-    async def work(database: PostgresqlDatabase) -> None:
-        before = await settled(database)
-        await database.write(directory_changed)
-        assert database.change_mark() != before
-
-    store.do(work)
+    before = await settled(database)
+    await database.write(directory_changed)
+    assert database.change_mark() != before
 
 
 async def _is_left_in_peace(database: PostgresqlDatabase, name: str) -> bool:

@@ -104,32 +104,27 @@ async def test_without_further_reads_the_log_is_let_go(database: SqliteDatabase)
     assert await figures(database) != before
 
 
-def test_a_long_log_is_not_held(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_long_log_is_not_held(
+    database: SqliteDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sqlite_database, "_LOG_MAX_FRAMES", 0)
-
-    async def work(database: SqliteDatabase) -> None:
-        seen = {await figures(database)}
-        for _ in range(3):
-            await database.write(figures_changed)
-            seen.add(await figures(database))
-        assert len(seen) == 4
-        assert not is_held(database)
-
-    store.do(work)
+    seen = {await figures(database)}
+    for _ in range(3):
+        await database.write(figures_changed)
+        seen.add(await figures(database))
+    assert len(seen) == 4
+    assert not is_held(database)
 
 
-def test_an_act_in_a_charge_may_change_records(store: Store) -> None:
+async def test_an_act_in_a_charge_may_change_records(database: SqliteDatabase) -> None:
     async def act(transaction: Transaction, _: Charge) -> ActResult:
         await figures_changed(transaction)
         return ActResult(b"{}", is_paid=False)
 
-    async def work(database: SqliteDatabase) -> None:
-        known = await figures(database)
-        charge = Charge("acc_x", "credits", 1, "product_analysis", "r", "tok_x", 1, act)
-        await database.write(lambda transaction: post_charges(transaction, [charge]))
-        assert await figures(database) != known
-
-    store.do(work)
+    known = await figures(database)
+    charge = Charge("acc_x", "credits", 1, "product_analysis", "r", "tok_x", 1, act)
+    await database.write(lambda transaction: post_charges(transaction, [charge]))
+    assert await figures(database) != known
 
 
 @pytest.mark.parametrize("leaves_out", [False, True])

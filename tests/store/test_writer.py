@@ -307,23 +307,24 @@ def test_a_long_log_is_written_back_in_no_commit_and_once(
     ],
     ids=["busy", "no thread"],
 )
-def test_a_log_that_cannot_be_written_back_harms_no_commit(
-    own_store: Store, monkeypatch: pytest.MonkeyPatch, owner: type, name: str, error: Exception
+async def test_a_log_that_cannot_be_written_back_harms_no_commit(
+    own_database: OpenDatabase,
+    monkeypatch: pytest.MonkeyPatch,
+    owner: type,
+    name: str,
+    error: Exception,
 ) -> None:
     def refuse(*_: object) -> None:
         raise error
 
-    async def work(database: OpenDatabase) -> None:
-        before = await stored(database)
-        await database.write(adds("first"))
-        with monkeypatch.context() as refusing:
-            refusing.setattr(owner, name, refuse)
-            refusing.setattr(write_ahead_log, "_BEGIN_FRAMES", 1)
-            for number in range(3):
-                await database.write(adds(f"p{number}"))
-        assert await stored(database) == before + 4
-
-    own_store.do(work)
+    before = await stored(own_database)
+    await own_database.write(adds("first"))
+    with monkeypatch.context() as refusing:
+        refusing.setattr(owner, name, refuse)
+        refusing.setattr(write_ahead_log, "_BEGIN_FRAMES", 1)
+        for number in range(3):
+            await own_database.write(adds(f"p{number}"))
+    assert await stored(own_database) == before + 4
 
 
 @pytest.mark.sqlite

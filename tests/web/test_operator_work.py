@@ -25,29 +25,25 @@ from tollway.web.operator.system import origin_of
 from tollway.web.uploads import Upload
 
 
-def test_work_of_which_one_step_takes_long_is_seen_to_go_on(
-    store: Store, monkeypatch: pytest.MonkeyPatch
+async def test_work_of_which_one_step_takes_long_is_seen_to_go_on(
+    database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tollway.web.jobs._BEAT_EVERY_S", 0.01)
+    now_s, may_end = 1000.0, asyncio.Event()
+    jobs, name = Jobs(database, lambda: now_s), f"work {time.time_ns()}"
 
-    async def begin(database: Database) -> None:
-        now_s, may_end = 1000.0, asyncio.Event()
-        jobs, name = Jobs(database, lambda: now_s), f"work {time.time_ns()}"
+    async def wait(_: Progress) -> None:
+        await may_end.wait()
 
-        async def wait(_: Progress) -> None:
-            await may_end.wait()
-
-        assert await jobs.start(name, wait)
-        now_s = 2000.0
-        async with asyncio.timeout(10):
-            while True:
-                job = await find_job(database, name, now_s)
-                if job is not None and job.is_running:
-                    break
-                await asyncio.sleep(0)
-        may_end.set()
-
-    store.do(begin)
+    assert await jobs.start(name, wait)
+    now_s = 2000.0
+    async with asyncio.timeout(10):
+        while True:
+            job = await find_job(database, name, now_s)
+            if job is not None and job.is_running:
+                break
+            await asyncio.sleep(0)
+    may_end.set()
 
 
 def test_work_is_started_once_and_what_cannot_start_leaves_no_upload(store: Store) -> None:
