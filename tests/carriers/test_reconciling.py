@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -12,6 +13,7 @@ from msgspec.structs import replace
 from tests.carriers.conftest import Clock, new_order
 from tests.support.fake_carrier import ISSUE, LOOK_UP, FakeCarrier
 from tests.support.gateway import Gateway
+from tests.support.in_loop import InLoop
 from tests.support.ledger import RUNTIME
 from tests.support.remote import PATIENT, age_past_deadline, age_pending, connected_carrier
 from tests.support.stores import Store
@@ -63,10 +65,10 @@ def carrier(tmp_path: Path) -> Iterator[FakeCarrier]:
     assert started.stop() == 0
 
 
-def _beside(
-    store: Store, carrier: FakeCarrier, work: Callable[[ReconcilerParts], Awaitable[None]]
-) -> None:
-    """Works with a carrier for which some waybills wait since a gateway has stopped."""
+@pytest.fixture
+def parts(own_store: Store, carrier: FakeCarrier) -> InLoop[ReconcilerParts]:
+    """Beside a carrier for which some waybills wait since a gateway has stopped."""
+    store = own_store
     customer = new_customer(store)
     wp_code = connected_carrier(store, carrier, **PATIENT)
     gateway = Gateway(store, reconcile_interval_s=3600)
@@ -79,7 +81,9 @@ def _beside(
     age_past_deadline(store, PATIENT["deadline_ms"])
     store.run(f"UPDATE carrier_link SET deadline_ms = {_LOOK_UP_MS}")
 
-    async def run(database: OpenDatabase) -> None:
+    async def run(
+        test: Callable[[ReconcilerParts], Awaitable[None]], database: OpenDatabase
+    ) -> None:
         clock = Clock()
         vault = load_vault(key_path(store.url, store.key_file))
         remotes = Remotes(open_client(), clock)
@@ -93,148 +97,125 @@ def _beside(
 
         reconciler = Reconciler(database, remotes, vault, RUNTIME)
         try:
-            await work(ReconcilerParts(reconciler, remotes, clock, carrier, wp_code, connector))
+            await test(ReconcilerParts(reconciler, remotes, clock, carrier, wp_code, connector))
         finally:
             await remotes.close()
 
-    store.do(run)
+    return InLoop(lambda test: store.do(partial(run, test)))
 
 
-def test_what_gets_no_answer_shuts_no_carrier_and_takes_no_probe(
-    own_store: Store, carrier: FakeCarrier
+async def test_what_gets_no_answer_shuts_no_carrier_and_takes_no_probe(
+    parts: ReconcilerParts, carrier: FakeCarrier
 ) -> None:
-    async def work(parts: ReconcilerParts) -> None:
-        carrier.misbehave("cut_before_commit", message=LOOK_UP)
-        for _ in range(2):
-            assert await parts.settle() == [Outcome.NO_ANSWER] * PENDING
-        assert isinstance(await parts.issue(), Issued)
-
-        carrier.misbehave("cut_before_commit", message=ISSUE, times=5)
-        for _ in range(5):
-            with pytest.raises(OutcomeUnknownError):
-                await parts.issue()
-        # Nothing at all is sent to a carrier that is shut.
-        asked = carrier.received(LOOK_UP)
-        assert parts.state is State.OPEN
+    carrier.misbehave("cut_before_commit", message=LOOK_UP)
+    for _ in range(2):
         assert await parts.settle() == [Outcome.NO_ANSWER] * PENDING
-        assert carrier.received(LOOK_UP) == asked
+    assert isinstance(await parts.issue(), Issued)
 
-        parts.clock.now_s += PAUSE_S
-        assert await parts.settle() == [Outcome.NO_ANSWER] * PENDING
-        assert carrier.received(LOOK_UP) > asked
-        assert isinstance(await parts.issue(), Issued)
-        assert parts.state is State.CLOSED
+    carrier.misbehave("cut_before_commit", message=ISSUE, times=5)
+    for _ in range(5):
+        with pytest.raises(OutcomeUnknownError):
+            await parts.issue()
+    # Nothing at all is sent to a carrier that is shut.
+    asked = carrier.received(LOOK_UP)
+    assert parts.state is State.OPEN
+    assert await parts.settle() == [Outcome.NO_ANSWER] * PENDING
+    assert carrier.received(LOOK_UP) == asked
 
-    _beside(own_store, carrier, work)
+    parts.clock.now_s += PAUSE_S
+    assert await parts.settle() == [Outcome.NO_ANSWER] * PENDING
+    assert carrier.received(LOOK_UP) > asked
+    assert isinstance(await parts.issue(), Issued)
+    assert parts.state is State.CLOSED
 
 
-def test_without_calls_what_is_pending_is_settled_all_the_same(
-    own_store: Store, carrier: FakeCarrier
+async def test_without_calls_what_is_pending_is_settled_all_the_same(
+    parts: ReconcilerParts, carrier: FakeCarrier
 ) -> None:
-    async def work(parts: ReconcilerParts) -> None:
-        carrier.misbehave("cut_before_commit", message=ISSUE, times=5)
-        for _ in range(5):
-            with pytest.raises(OutcomeUnknownError):
-                await parts.issue()
-        parts.clock.now_s += PAUSE_S
-        assert await parts.settle() == [Outcome.ISSUED] * PENDING
-
-    _beside(own_store, carrier, work)
+    carrier.misbehave("cut_before_commit", message=ISSUE, times=5)
+    for _ in range(5):
+        with pytest.raises(OutcomeUnknownError):
+            await parts.issue()
+    parts.clock.now_s += PAUSE_S
+    assert await parts.settle() == [Outcome.ISSUED] * PENDING
 
 
-def test_a_round_that_ends_early_is_continued_and_does_not_begin_with_the_same_waybill(
-    own_store: Store, carrier: FakeCarrier, monkeypatch: pytest.MonkeyPatch
+async def test_a_round_that_ends_early_is_continued_and_does_not_begin_with_the_same_waybill(
+    parts: ReconcilerParts, carrier: FakeCarrier, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def work(parts: ReconcilerParts) -> None:
-        # Each round has time for one waybill.
-        monkeypatch.setattr(reconciling, "_ROUND_S", -1)
-        carrier.misbehave("refuse", message=LOOK_UP)
-        asked = []
-        for _ in range(2 * PENDING):
-            (finding,) = await parts.reconciler.settle_all()
-            assert finding.outcome is Outcome.NO_ANSWER
-            asked.append(finding.waybill.object_id)
-        assert len(set(asked)) == PENDING
-        assert asked[:PENDING] == asked[PENDING:]
-
-    _beside(own_store, carrier, work)
+    # Each round has time for one waybill.
+    monkeypatch.setattr(reconciling, "_ROUND_S", -1)
+    carrier.misbehave("refuse", message=LOOK_UP)
+    asked = []
+    for _ in range(2 * PENDING):
+        (finding,) = await parts.reconciler.settle_all()
+        assert finding.outcome is Outcome.NO_ANSWER
+        asked.append(finding.waybill.object_id)
+    assert len(set(asked)) == PENDING
+    assert asked[:PENDING] == asked[PENDING:]
 
 
-def test_an_order_behind_all_that_one_round_asks_for_can_be_decided(
-    own_store: Store, carrier: FakeCarrier, monkeypatch: pytest.MonkeyPatch
+async def test_an_order_behind_all_that_one_round_asks_for_can_be_decided(
+    parts: ReconcilerParts, own_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def work(parts: ReconcilerParts) -> None:
-        monkeypatch.setattr(reconciling, "_AT_ONCE_MAX", 1)
-        await asyncio.to_thread(age_pending, own_store)
-        newest = "SELECT order_sn FROM waybill ORDER BY asked_at_s DESC, object_id DESC LIMIT 1"
-        ((order_sn,),) = await asyncio.to_thread(own_store.run, newest)
-        finding = await parts.reconciler.decide(order_sn, None, None, RUNTIME)
-        assert (finding.waybill.order_sn, finding.outcome) == (order_sn, Outcome.GIVEN_UP)
-
-    _beside(own_store, carrier, work)
+    monkeypatch.setattr(reconciling, "_AT_ONCE_MAX", 1)
+    await asyncio.to_thread(age_pending, own_store)
+    newest = "SELECT order_sn FROM waybill ORDER BY asked_at_s DESC, object_id DESC LIMIT 1"
+    ((order_sn,),) = await asyncio.to_thread(own_store.run, newest)
+    finding = await parts.reconciler.decide(order_sn, None, None, RUNTIME)
+    assert (finding.waybill.order_sn, finding.outcome) == (order_sn, Outcome.GIVEN_UP)
 
 
-def test_of_equal_orders_of_several_shops_each_can_be_decided(
-    own_store: Store, carrier: FakeCarrier
+async def test_of_equal_orders_of_several_shops_each_can_be_decided(
+    parts: ReconcilerParts, own_store: Store
 ) -> None:
-    async def work(parts: ReconcilerParts) -> None:
-        await asyncio.to_thread(age_pending, own_store)
-        equal = "order_sn = 'equal-01', owner_id = object_id"
-        await asyncio.to_thread(own_store.run, f"UPDATE waybill SET {equal}")
-        with pytest.raises(CarrierError) as error:
-            await parts.reconciler.decide("equal-01", parts.wp_code, None, RUNTIME)
-        ids = await asyncio.to_thread(own_store.run, "SELECT object_id FROM waybill")
-        assert len(ids) == PENDING
-        for (object_id,) in ids:
-            assert object_id in str(error.value)
-            finding = await parts.reconciler.decide(object_id, None, None, RUNTIME)
-            assert finding.outcome is Outcome.GIVEN_UP
-            assert finding.waybill.object_id == object_id
-
-    _beside(own_store, carrier, work)
+    await asyncio.to_thread(age_pending, own_store)
+    equal = "order_sn = 'equal-01', owner_id = object_id"
+    await asyncio.to_thread(own_store.run, f"UPDATE waybill SET {equal}")
+    with pytest.raises(CarrierError) as error:
+        await parts.reconciler.decide("equal-01", parts.wp_code, None, RUNTIME)
+    ids = await asyncio.to_thread(own_store.run, "SELECT object_id FROM waybill")
+    assert len(ids) == PENDING
+    for (object_id,) in ids:
+        assert object_id in str(error.value)
+        finding = await parts.reconciler.decide(object_id, None, None, RUNTIME)
+        assert finding.outcome is Outcome.GIVEN_UP
+        assert finding.waybill.object_id == object_id
 
 
-def test_what_is_dated_ahead_and_has_a_link_that_cannot_be_opened_stops_no_other(
-    own_store: Store, carrier: FakeCarrier
+async def test_what_is_dated_ahead_and_has_a_link_that_cannot_be_opened_stops_no_other(
+    parts: ReconcilerParts, own_store: Store
 ) -> None:
-    async def work(parts: ReconcilerParts) -> None:
-        await asyncio.to_thread(age_pending, own_store, -3600)
-        altered = "UPDATE carrier_link SET url = 'https://elsewhere.example'"
-        await asyncio.to_thread(own_store.run, altered)
-        assert await parts.settle() == [Outcome.FAILED] * PENDING
-
-    _beside(own_store, carrier, work)
+    await asyncio.to_thread(age_pending, own_store, -3600)
+    altered = "UPDATE carrier_link SET url = 'https://elsewhere.example'"
+    await asyncio.to_thread(own_store.run, altered)
+    assert await parts.settle() == [Outcome.FAILED] * PENDING
 
 
-def test_what_the_operator_decides_is_reported_to_the_caller(
-    own_store: Store, carrier: FakeCarrier
+async def test_what_the_operator_decides_is_reported_to_the_caller(
+    parts: ReconcilerParts, own_store: Store, carrier: FakeCarrier
 ) -> None:
-    async def work(parts: ReconcilerParts) -> None:
-        await asyncio.to_thread(age_pending, own_store)
-        rows = await asyncio.to_thread(own_store.run, "SELECT account_id, order_sn FROM waybill")
-        (account_id, first), (_, second), *_ = rows
-        sealer = open_sealer(own_store.url, own_store.key_file)
+    await asyncio.to_thread(age_pending, own_store)
+    rows = await asyncio.to_thread(own_store.run, "SELECT account_id, order_sn FROM waybill")
+    (account_id, first), (_, second), *_ = rows
+    sealer = open_sealer(own_store.url, own_store.key_file)
 
-        async def add(database: Database) -> None:
-            await add_endpoint(database, sealer, RUNTIME, account_id, "https://shop.example", 0)
+    async def add(database: Database) -> None:
+        await add_endpoint(database, sealer, RUNTIME, account_id, "https://shop.example", 0)
 
-        await asyncio.to_thread(own_store.do, add)
-        number = carrier.issued()[0]
-        await parts.reconciler.decide(first, None, number, RUNTIME)
-        await parts.reconciler.decide(second, None, None, RUNTIME)
-        bodies = "SELECT type, body FROM webhook_delivery ORDER BY number"
-        found = [
-            (kind, json.loads(body)["data"])
-            for kind, body in await asyncio.to_thread(own_store.run, bodies)
-        ]
-        assert [
-            (kind, data["order_sn"], data["outcome"], data["number"]) for kind, data in found
-        ] == [
-            ("waybill.settled", first, "issued", number),
-            ("waybill.settled", second, "given_up", None),
-        ]
-
-    _beside(own_store, carrier, work)
+    await asyncio.to_thread(own_store.do, add)
+    number = carrier.issued()[0]
+    await parts.reconciler.decide(first, None, number, RUNTIME)
+    await parts.reconciler.decide(second, None, None, RUNTIME)
+    bodies = "SELECT type, body FROM webhook_delivery ORDER BY number"
+    found = [
+        (kind, json.loads(body)["data"])
+        for kind, body in await asyncio.to_thread(own_store.run, bodies)
+    ]
+    assert [(kind, data["order_sn"], data["outcome"], data["number"]) for kind, data in found] == [
+        ("waybill.settled", first, "issued", number),
+        ("waybill.settled", second, "given_up", None),
+    ]
 
 
 def test_a_store_that_fails_leaves_no_work_behind(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ import pytest
 from sqlalchemy import bindparam, func, select
 
 from tests.faults.disk import AFTER, BUSY, CORRUPT, FULL, IOERR, KINDS, NOMEM, Fault, FaultyDisk
+from tests.support.in_loop import InLoop
 from tests.support.stores import Store
 from tollway.ledger.accounts import open_account
 from tollway.ledger.charges import Act, ActResult, Charge
@@ -142,45 +143,44 @@ def on_bench(tmp_path: Path) -> OnBench:
     return run
 
 
+@pytest.fixture
+def bench(on_bench: OnBench) -> InLoop[Bench]:
+    return InLoop(on_bench)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("is_swallowed", [False, True])
-def test_a_fault_within_an_act_fails_the_whole_batch(
-    on_bench: OnBench, kind: str, is_swallowed: bool
+async def test_a_fault_within_an_act_fails_the_whole_batch(
+    bench: Bench, kind: str, is_swallowed: bool
 ) -> None:
-    async def test(bench: Bench) -> None:
-        failing = bench.act("b", Fault(1, kind), is_swallowed=is_swallowed)
-        answers = await bench.settle([None, failing, bench.act("a"), bench.act("c")])
-        assert bench.disk.failed == ["xRead"]
-        assert {type(each) for each in answers} == {
-            StoreBusyError if kind == BUSY else StoreUnavailableError
-        }
-        assert await bench.left() == (100, [], 0)
-        assert bench.charged_after_a_kill() == 0
-        answers = await bench.settle([None, bench.act("a"), bench.act("b")])
-        assert not any(isinstance(each, BaseException) for each in answers)
-        assert await bench.left() == (70, ["r0", "r1", "r2"], 2)
-
-    on_bench(test)
+    failing = bench.act("b", Fault(1, kind), is_swallowed=is_swallowed)
+    answers = await bench.settle([None, failing, bench.act("a"), bench.act("c")])
+    assert bench.disk.failed == ["xRead"]
+    assert {type(each) for each in answers} == {
+        StoreBusyError if kind == BUSY else StoreUnavailableError
+    }
+    assert await bench.left() == (100, [], 0)
+    assert bench.charged_after_a_kill() == 0
+    answers = await bench.settle([None, bench.act("a"), bench.act("b")])
+    assert not any(isinstance(each, BaseException) for each in answers)
+    assert await bench.left() == (70, ["r0", "r1", "r2"], 2)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", ["xSync", "xShmMap"])
-def test_a_commit_that_has_failed_does_not_come_back(
-    on_bench: OnBench, kind: str, name: str
+async def test_a_commit_that_has_failed_does_not_come_back(
+    bench: Bench, kind: str, name: str
 ) -> None:
-    async def test(bench: Bench) -> None:
-        answers = await bench.settle([None, bench.commit_fails(Fault(1, kind, name=name))])
-        bench.disk.work()
-        assert bench.disk.failed == [name]
-        assert {type(each) for each in answers} == {
-            StoreBusyError if kind == BUSY else StoreUnavailableError
-        }
-        assert await bench.left() == (100, [], 0)
-        assert bench.charged_after_a_kill() == 0
-        await bench.settle([None])
-        assert await bench.left() == (90, ["r0"], 0)
-
-    on_bench(test)
+    answers = await bench.settle([None, bench.commit_fails(Fault(1, kind, name=name))])
+    bench.disk.work()
+    assert bench.disk.failed == [name]
+    assert {type(each) for each in answers} == {
+        StoreBusyError if kind == BUSY else StoreUnavailableError
+    }
+    assert await bench.left() == (100, [], 0)
+    assert bench.charged_after_a_kill() == 0
+    await bench.settle([None])
+    assert await bench.left() == (90, ["r0"], 0)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -201,74 +201,59 @@ def test_the_first_commit_of_a_log_does_not_come_back_either(on_bench: OnBench, 
 
 
 @pytest.mark.parametrize("kind", [IOERR, FULL, NOMEM, CORRUPT])
-def test_a_commit_that_may_come_back_is_in_doubt(on_bench: OnBench, kind: str) -> None:
-    async def test(bench: Bench) -> None:
-        fault = Fault(1, kind, AFTER, ENDLESS, name="xSync")
-        answers = await bench.settle([None, bench.commit_fails(fault)])
-        bench.disk.work()
-        assert {type(each) for each in answers} == {CommitUnknownError}
-        assert await bench.left() == (100, [], 0)
-        assert bench.charged_after_a_kill() == 2, "there was nothing to doubt"
-        await bench.settle([None])
-        assert await bench.left() == (90, ["r0"], 0)
-        assert bench.charged_after_a_kill() == 1
-
-    on_bench(test)
+async def test_a_commit_that_may_come_back_is_in_doubt(bench: Bench, kind: str) -> None:
+    fault = Fault(1, kind, AFTER, ENDLESS, name="xSync")
+    answers = await bench.settle([None, bench.commit_fails(fault)])
+    bench.disk.work()
+    assert {type(each) for each in answers} == {CommitUnknownError}
+    assert await bench.left() == (100, [], 0)
+    assert bench.charged_after_a_kill() == 2, "there was nothing to doubt"
+    await bench.settle([None])
+    assert await bench.left() == (90, ["r0"], 0)
+    assert bench.charged_after_a_kill() == 1
 
 
-def test_a_connection_that_could_not_undo_is_not_used_again(on_bench: OnBench) -> None:
-    async def test(bench: Bench) -> None:
-        # The first call is of the commit, the second of the rollback.
-        await bench.settle([None, bench.commit_fails(Fault(1, BUSY, AFTER, 2))])
-        bench.disk.work()
-        assert bench.disk.failed == ["xWrite", "xRead"]
-        await bench.settle([None, bench.act("b")])
-        assert await bench.left() == (80, ["r0", "r1"], 1)
-
-    on_bench(test)
+async def test_a_connection_that_could_not_undo_is_not_used_again(bench: Bench) -> None:
+    # The first call is of the commit, the second of the rollback.
+    await bench.settle([None, bench.commit_fails(Fault(1, BUSY, AFTER, 2))])
+    bench.disk.work()
+    assert bench.disk.failed == ["xWrite", "xRead"]
+    await bench.settle([None, bench.act("b")])
+    assert await bench.left() == (80, ["r0", "r1"], 1)
 
 
-def test_a_connection_that_is_lost_is_replaced_and_changes_are_still_noticed(
-    on_bench: OnBench,
+async def test_a_connection_that_is_lost_is_replaced_and_changes_are_still_noticed(
+    bench: Bench,
 ) -> None:
-    async def test(bench: Bench) -> None:
-        assert isinstance(bench.database, SqliteDatabase)
-        lost = bench.database._writer._connection
-        assert lost is not None
-        lost.close()
-        (answer,) = await bench.settle([None])
-        assert isinstance(answer, StoreUnavailableError)
-        for expected in (90, 80):
-            mark = bench.database.change_mark()
-            await bench.settle([None])
-            assert bench.database.change_mark() != mark
-            assert (await bench.left())[0] == expected
-
-    on_bench(test)
+    assert isinstance(bench.database, SqliteDatabase)
+    lost = bench.database._writer._connection
+    assert lost is not None
+    lost.close()
+    (answer,) = await bench.settle([None])
+    assert isinstance(answer, StoreUnavailableError)
+    for expected in (90, 80):
+        mark = bench.database.change_mark()
+        await bench.settle([None])
+        assert bench.database.change_mark() != mark
+        assert (await bench.left())[0] == expected
 
 
 @pytest.mark.parametrize("kind", [IOERR, FULL, NOMEM, CORRUPT])
-def test_a_batch_that_cannot_begin_fails_alone(on_bench: OnBench, kind: str) -> None:
-    async def test(bench: Bench) -> None:
-        with bench.disk.failing(Fault(1, kind)):
-            (answer,) = await bench.settle([None])
-        assert bench.disk.failed == ["xShmLock"]
-        assert isinstance(answer, StoreUnavailableError)
-        await bench.settle([None])
-        assert await bench.left() == (90, ["r0"], 0)
-
-    on_bench(test)
+async def test_a_batch_that_cannot_begin_fails_alone(bench: Bench, kind: str) -> None:
+    with bench.disk.failing(Fault(1, kind)):
+        (answer,) = await bench.settle([None])
+    assert bench.disk.failed == ["xShmLock"]
+    assert isinstance(answer, StoreUnavailableError)
+    await bench.settle([None])
+    assert await bench.left() == (90, ["r0"], 0)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("at", [1, 2, 3])
-def test_a_read_that_fails_spoils_no_other(on_bench: OnBench, kind: str, at: int) -> None:
-    async def test(bench: Bench) -> None:
-        with (
-            bench.disk.failing(Fault(at, kind, times=ENDLESS)),
-            pytest.raises(StoreBusyError if kind == BUSY else StoreUnavailableError),
-        ):
-            await bench.database.fetch_one(COUNT)
-        assert await bench.left() == (100, [], 0)
-
-    on_bench(test)
+async def test_a_read_that_fails_spoils_no_other(bench: Bench, kind: str, at: int) -> None:
+    with (
+        bench.disk.failing(Fault(at, kind, times=ENDLESS)),
+        pytest.raises(StoreBusyError if kind == BUSY else StoreUnavailableError),
+    ):
+        await bench.database.fetch_one(COUNT)
+    assert await bench.left() == (100, [], 0)

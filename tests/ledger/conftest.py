@@ -9,6 +9,7 @@ import pytest
 from tests.ledger.charging_bench import Bench, OnBench
 from tests.ledger.queue_bench import OnQueue, QueueBench
 from tests.support.fake_time import FakeTimeLoop, in_fake_time
+from tests.support.in_loop import InLoop
 from tests.support.stores import Store
 from tollway.ledger import charge_queue
 from tollway.ledger.accounts import open_account
@@ -52,6 +53,11 @@ def on_bench(store: Store, new_name: Callable[[], str]) -> OnBench:
         store.do(work)
 
     return run
+
+
+@pytest.fixture
+def bench(on_bench: OnBench) -> InLoop[Bench]:
+    return InLoop(on_bench)
 
 
 @pytest.fixture

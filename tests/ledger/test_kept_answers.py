@@ -1,12 +1,13 @@
 """Answers kept for repetition, by themselves: for whom, for how long, and who may replace them."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 from msgspec.structs import replace
 
+from tests.support.in_loop import InLoop
 from tests.support.stores import Store
 from tollway.ledger.charges import ActResult, Charge, IdempotencyKey
 from tollway.ledger.idempotency import (
@@ -74,139 +75,109 @@ class Keys(NamedTuple):
         return [key for key, _, _ in kept]
 
 
-OnKeys = Callable[[Callable[[Keys], Awaitable[None]]], None]
-
-
 @pytest.fixture
-def on_keys(store: Store, new_name: Callable[[], str]) -> OnKeys:
-    """Runs a test on an account that has no keys yet."""
-    return lambda test: store.do(lambda database: test(Keys(database, new_name())))
+def keys(store: Store, new_name: Callable[[], str]) -> InLoop[Keys]:
+    """Of an account that has no keys yet."""
+    return InLoop(lambda test: store.do(lambda database: test(Keys(database, new_name()))))
 
 
 def answer_of(request_id: str) -> KeptAnswer:
     return KeptAnswer(request_id, SAME, b"sealed answer")
 
 
-def test_an_answer_is_found_by_its_account_and_key_alone(on_keys: OnKeys) -> None:
-    async def test(keys: Keys) -> None:
-        other = Keys(keys.database, f"{keys.account_id} other")
-        assert await keys.keep("a", "r1")
-        assert await keys.keep("b", "r2")
-        assert await other.keep("a", "r3")
-        assert await keys.find("a") == answer_of("r1")
-        assert await keys.find("b") == answer_of("r2")
-        assert await other.find("a") == answer_of("r3")
-        assert await other.find("b") is None
-
-    on_keys(test)
+async def test_an_answer_is_found_by_its_account_and_key_alone(keys: Keys) -> None:
+    other = Keys(keys.database, f"{keys.account_id} other")
+    assert await keys.keep("a", "r1")
+    assert await keys.keep("b", "r2")
+    assert await other.keep("a", "r3")
+    assert await keys.find("a") == answer_of("r1")
+    assert await keys.find("b") == answer_of("r2")
+    assert await other.find("a") == answer_of("r3")
+    assert await other.find("b") is None
 
 
-def test_an_answer_is_found_for_a_day_and_then_replaced_by_another(on_keys: OnKeys) -> None:
-    async def test(keys: Keys) -> None:
-        await keys.keep("k", "first")
-        expires_ms = AT_MS + DAY_MS
-        assert await keys.find("k", expires_ms - 1) == answer_of("first")
-        assert not await keys.keep("k", "second", expires_ms - 1)
-        assert await keys.find("k", expires_ms - 1) == answer_of("first")
-        assert await keys.find("k", expires_ms) is None
-        assert await keys.keep("k", "second", expires_ms)
-        # All of it is the second's, also when it expires.
-        assert await keys.find("k", expires_ms + DAY_MS - 1) == answer_of("second")
-        assert await keys.find("k", expires_ms + DAY_MS) is None
-
-    on_keys(test)
+async def test_an_answer_is_found_for_a_day_and_then_replaced_by_another(keys: Keys) -> None:
+    await keys.keep("k", "first")
+    expires_ms = AT_MS + DAY_MS
+    assert await keys.find("k", expires_ms - 1) == answer_of("first")
+    assert not await keys.keep("k", "second", expires_ms - 1)
+    assert await keys.find("k", expires_ms - 1) == answer_of("first")
+    assert await keys.find("k", expires_ms) is None
+    assert await keys.keep("k", "second", expires_ms)
+    # All of it is the second's, also when it expires.
+    assert await keys.find("k", expires_ms + DAY_MS - 1) == answer_of("second")
+    assert await keys.find("k", expires_ms + DAY_MS) is None
 
 
-def test_an_answer_is_kept_as_that_of_the_request_that_paid(on_keys: OnKeys) -> None:
-    async def test(keys: Keys) -> None:
-        repeated = ActResult(b"answer", is_paid=False, replay_of="earlier")
-        await keys.keep("k", "later", result=repeated)
-        assert await keys.find("k") == answer_of("earlier")
-
-    on_keys(test)
+async def test_an_answer_is_kept_as_that_of_the_request_that_paid(keys: Keys) -> None:
+    repeated = ActResult(b"answer", is_paid=False, replay_of="earlier")
+    await keys.keep("k", "later", result=repeated)
+    assert await keys.find("k") == answer_of("earlier")
 
 
-def test_a_reserved_key_is_taken_for_all_but_the_same_request(on_keys: OnKeys) -> None:
-    async def test(keys: Keys) -> None:
-        assert await keys.keep("k", "r1", result=HELD)
-        reserved = await keys.find("k")
-        assert reserved == KeptAnswer("r1", SAME, b"")
-        assert reserved.is_reserved_for(key_of("k", SAME))
-        assert not reserved.is_reserved_for(key_of("k", OTHER))
-        # What has an answer is reserved for none.
-        assert not answer_of("r1").is_reserved_for(key_of("k", SAME))
-        assert not answer_of("r1").is_reserved_for(key_of("k", OTHER))
-
-    on_keys(test)
+async def test_a_reserved_key_is_taken_for_all_but_the_same_request(keys: Keys) -> None:
+    assert await keys.keep("k", "r1", result=HELD)
+    reserved = await keys.find("k")
+    assert reserved == KeptAnswer("r1", SAME, b"")
+    assert reserved.is_reserved_for(key_of("k", SAME))
+    assert not reserved.is_reserved_for(key_of("k", OTHER))
+    # What has an answer is reserved for none.
+    assert not answer_of("r1").is_reserved_for(key_of("k", SAME))
+    assert not answer_of("r1").is_reserved_for(key_of("k", OTHER))
 
 
-def test_only_who_knows_which_request_reserved_a_key_replaces_it_by_an_answer(
-    on_keys: OnKeys,
+async def test_only_who_knows_which_request_reserved_a_key_replaces_it_by_an_answer(
+    keys: Keys,
 ) -> None:
-    async def test(keys: Keys) -> None:
-        await keys.keep("k", "r1", result=HELD)
-        assert not await keys.keep("k", "r2", reserved_by=None)
-        assert not await keys.keep("k", "r2", reserved_by="r2")
-        assert await keys.find("k") == KeptAnswer("r1", SAME, b"")
-        # A call that waited for the first stores the answer of that one.
-        repeated = ActResult(b"answer", is_paid=False, replay_of="r1")
-        assert await keys.keep("k", "r2", result=repeated, reserved_by="r1")
-        assert await keys.find("k") == answer_of("r1")
-        assert not await keys.keep("k", "r1", result=HELD, reserved_by="r1")
-        assert await keys.find("k") == answer_of("r1")
-
-    on_keys(test)
+    await keys.keep("k", "r1", result=HELD)
+    assert not await keys.keep("k", "r2", reserved_by=None)
+    assert not await keys.keep("k", "r2", reserved_by="r2")
+    assert await keys.find("k") == KeptAnswer("r1", SAME, b"")
+    # A call that waited for the first stores the answer of that one.
+    repeated = ActResult(b"answer", is_paid=False, replay_of="r1")
+    assert await keys.keep("k", "r2", result=repeated, reserved_by="r1")
+    assert await keys.find("k") == answer_of("r1")
+    assert not await keys.keep("k", "r1", result=HELD, reserved_by="r1")
+    assert await keys.find("k") == answer_of("r1")
 
 
-def test_a_reserved_key_is_freed_by_the_request_that_reserved_it(on_keys: OnKeys) -> None:
-    async def test(keys: Keys) -> None:
-        other = Keys(keys.database, f"{keys.account_id} other")
-        for each in (keys, other):
-            await each.keep("k", "r1", result=HELD)
-            await each.keep("another", "r1", result=HELD)
-        await keys.free("k", "r2")
-        assert await keys.find("k") is not None
-        await keys.free("k", "r1")
-        assert await keys.find("k") is None
-        assert await keys.find("another") is not None
-        assert await other.find("k") is not None
-
-    on_keys(test)
+async def test_a_reserved_key_is_freed_by_the_request_that_reserved_it(keys: Keys) -> None:
+    other = Keys(keys.database, f"{keys.account_id} other")
+    for each in (keys, other):
+        await each.keep("k", "r1", result=HELD)
+        await each.keep("another", "r1", result=HELD)
+    await keys.free("k", "r2")
+    assert await keys.find("k") is not None
+    await keys.free("k", "r1")
+    assert await keys.find("k") is None
+    assert await keys.find("another") is not None
+    assert await other.find("k") is not None
 
 
-def test_a_key_with_an_answer_is_not_freed(on_keys: OnKeys) -> None:
-    async def test(keys: Keys) -> None:
-        await keys.keep("k", "r1")
-        await keys.free("k", "r1")
-        assert await keys.find("k") == answer_of("r1")
-
-    on_keys(test)
+async def test_a_key_with_an_answer_is_not_freed(keys: Keys) -> None:
+    await keys.keep("k", "r1")
+    await keys.free("k", "r1")
+    assert await keys.find("k") == answer_of("r1")
 
 
-def test_keys_are_listed_by_how_they_begin_the_last_first(on_keys: OnKeys) -> None:
-    async def test(keys: Keys) -> None:
-        other = Keys(keys.database, f"{keys.account_id} other")
-        for key in ("page:2", "page", "page:~", "pag", "page:1", "pagf", "paz"):
-            await keys.keep(key, f"of {key}")
-        await other.keep("page:3")
-        assert await keys.last("page") == ["page:~", "page:2", "page:1", "page"]
-        assert await keys.last("page", most=2) == ["page:~", "page:2"]
-        assert await keys.last("page:1") == ["page:1"]
-        assert await keys.last("none") == []
-        (listed,) = await kept_keys(keys.database, keys.account_id, "page:1", AT_MS, 100)
-        assert listed == ("page:1", "of page:1", AT_MS)
-
-    on_keys(test)
+async def test_keys_are_listed_by_how_they_begin_the_last_first(keys: Keys) -> None:
+    other = Keys(keys.database, f"{keys.account_id} other")
+    for key in ("page:2", "page", "page:~", "pag", "page:1", "pagf", "paz"):
+        await keys.keep(key, f"of {key}")
+    await other.keep("page:3")
+    assert await keys.last("page") == ["page:~", "page:2", "page:1", "page"]
+    assert await keys.last("page", most=2) == ["page:~", "page:2"]
+    assert await keys.last("page:1") == ["page:1"]
+    assert await keys.last("none") == []
+    (listed,) = await kept_keys(keys.database, keys.account_id, "page:1", AT_MS, 100)
+    assert listed == ("page:1", "of page:1", AT_MS)
 
 
-def test_keys_are_listed_until_they_expire(on_keys: OnKeys) -> None:
-    async def test(keys: Keys) -> None:
-        await keys.keep("k1", at_ms=AT_MS)
-        await keys.keep("k2", at_ms=AT_MS + 1)
-        assert await keys.last("k", AT_MS + DAY_MS - 1) == ["k2", "k1"]
-        assert await keys.last("k", AT_MS + DAY_MS) == ["k2"]
-
-    on_keys(test)
+async def test_keys_are_listed_until_they_expire(keys: Keys) -> None:
+    await keys.keep("k1", at_ms=AT_MS)
+    await keys.keep("k2", at_ms=AT_MS + 1)
+    assert await keys.last("k", AT_MS + DAY_MS - 1) == ["k2", "k1"]
+    assert await keys.last("k", AT_MS + DAY_MS) == ["k2"]
 
 
 async def test_the_age_of_the_oldest_answer_is_in_seconds_and_nothing_without_one(

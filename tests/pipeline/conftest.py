@@ -7,8 +7,9 @@ import pytest
 
 from tests.support.all_operations import small_world
 from tests.support.gateway import Gateway
+from tests.support.in_loop import InLoop
 from tests.support.stores import Store
-from tests.support.till import OnTill, tills_over
+from tests.support.till import OnTill, Till, tills_over
 
 
 @pytest.fixture(scope="module")
@@ -25,3 +26,8 @@ def served(world: Store) -> Iterator[Gateway]:
 @pytest.fixture(scope="package")
 def on_till(tmp_path_factory: pytest.TempPathFactory, engine: str) -> OnTill:
     return tills_over(Store(tmp_path_factory.mktemp("till") / "tollway.db"))
+
+
+@pytest.fixture
+def till(on_till: OnTill) -> InLoop[Till]:
+    return InLoop(on_till)

@@ -75,36 +75,27 @@ async def outcomes(*charges: Awaitable[object] | None) -> list[object]:
     return list(await asyncio.gather(*waiting, return_exceptions=True))
 
 
-def test_a_paid_call_is_charged(on_till: OnTill) -> None:
-    async def test(till: Till) -> None:
-        call = till.call(price=1, data=b"{}")
-        await till.pay(call)
-        assert call.charged == 1
-        assert await till.charged() == [(call.request_id, 1)]
-        (entry, _) = await newest_entries(till.database, till.caller.account_id, "credits", 100)
-        assert (entry.operation, entry.token_id) == ("orders", till.caller.token_id)
-        assert await till.uses() == []
-        assert await kept_by(till) is None
-
-    on_till(test)
+async def test_a_paid_call_is_charged(till: Till) -> None:
+    call = till.call(price=1, data=b"{}")
+    await till.pay(call)
+    assert call.charged == 1
+    assert await till.charged() == [(call.request_id, 1)]
+    (entry, _) = await newest_entries(till.database, till.caller.account_id, "credits", 100)
+    assert (entry.operation, entry.token_id) == ("orders", till.caller.token_id)
+    assert await till.uses() == []
+    assert await kept_by(till) is None
 
 
 @pytest.mark.sqlite
-def test_an_entry_has_the_moment_of_its_call(on_till: OnTill) -> None:
-    async def test(till: Till) -> None:
-        await till.pay(till.call(data=b"{}", at_s=1_700_000_000.125))
-        (entry, _) = await newest_entries(till.database, till.caller.account_id, "credits", 100)
-        assert entry.at_ms == 1_700_000_000_125
-
-    on_till(test)
+async def test_an_entry_has_the_moment_of_its_call(till: Till) -> None:
+    await till.pay(till.call(data=b"{}", at_s=1_700_000_000.125))
+    (entry, _) = await newest_entries(till.database, till.caller.account_id, "credits", 100)
+    assert entry.at_ms == 1_700_000_000_125
 
 
 @pytest.mark.sqlite
-def test_a_free_call_waits_for_no_commit(on_till: OnTill) -> None:
-    async def test(till: Till) -> None:
-        assert till.settle(till.call(price=0, data=b"{}", limit=1)) is None
-
-    on_till(test)
+async def test_a_free_call_waits_for_no_commit(till: Till) -> None:
+    assert till.settle(till.call(price=0, data=b"{}", limit=1)) is None
 
 
 @pytest.mark.sqlite
@@ -123,42 +114,33 @@ def test_what_is_done_in_the_sandbox_is_not_recorded_for_an_owner(on_till: OnTil
 
 
 @pytest.mark.parametrize("price", [0, PRICE])
-def test_what_is_done_under_a_grant_is_recorded_also_if_it_is_free(
-    on_till: OnTill, price: int
+async def test_what_is_done_under_a_grant_is_recorded_also_if_it_is_free(
+    till: Till, price: int
 ) -> None:
-    async def test(till: Till) -> None:
-        call = till.call(price=price, data=TWO_ORDERS, is_granted=True)
-        await till.pay(call)
-        assert await till.uses() == [(call.request_id, "orders", None, 2)]
-        assert await till.left() == CREDITS - price
-
-    on_till(test)
+    call = till.call(price=price, data=TWO_ORDERS, is_granted=True)
+    await till.pay(call)
+    assert await till.uses() == [(call.request_id, "orders", None, 2)]
+    assert await till.left() == CREDITS - price
 
 
 @pytest.mark.parametrize(("operation", "records"), [(ORDERS, 5), (ORDERS_FILE, None)])
-def test_an_owner_sees_as_many_records_as_the_handler_says_or_none_if_that_is_not_known(
-    on_till: OnTill, operation: Operation, records: int | None
+async def test_an_owner_sees_as_many_records_as_the_handler_says_or_none_if_that_is_not_known(
+    till: Till, operation: Operation, records: int | None
 ) -> None:
-    async def test(till: Till) -> None:
-        call = till.call(operation, data=TWO_ORDERS, is_granted=True)
-        call.records = records
-        await till.pay(call)
-        assert await till.uses() == [(call.request_id, "orders", None, records)]
-
-    on_till(test)
+    call = till.call(operation, data=TWO_ORDERS, is_granted=True)
+    call.records = records
+    await till.pay(call)
+    assert await till.uses() == [(call.request_id, "orders", None, records)]
 
 
 @pytest.mark.parametrize("price", [0, PRICE])
-def test_the_answer_to_a_call_with_a_key_is_kept_also_if_it_is_free(
-    on_till: OnTill, price: int
+async def test_the_answer_to_a_call_with_a_key_is_kept_also_if_it_is_free(
+    till: Till, price: int
 ) -> None:
-    async def test(till: Till) -> None:
-        call = till.call(price=price, data=b"{}")
-        call.idempotency_key = KEY
-        await till.pay(call)
-        assert await kept_by(till) == KeptAnswer(call.request_id, KEY.fingerprint, b"sealed {}")
-
-    on_till(test)
+    call = till.call(price=price, data=b"{}")
+    call.idempotency_key = KEY
+    await till.pay(call)
+    assert await kept_by(till) == KeptAnswer(call.request_id, KEY.fingerprint, b"sealed {}")
 
 
 @pytest.mark.parametrize("counts_calls", [False, True])
@@ -183,49 +165,40 @@ def test_the_owner_sees_a_repetition_which_costs_nothing(
     ],
     ids=["paid", "repeated", "refused"],
 )
-def test_an_act_that_ends_at_once_gives_the_answer(
-    on_till: OnTill, result: ActResult, charged: int
+async def test_an_act_that_ends_at_once_gives_the_answer(
+    till: Till, result: ActResult, charged: int
 ) -> None:
-    async def test(till: Till) -> None:
-        call = till.call(act=act_with(result))
-        charge = till.settle(call)
-        assert charge is not None
-        assert not call.is_settled
-        await charge
-        assert charge.resume() is None
-        assert call.is_settled
-        assert (call.data, call.replay_of) == (result.data, result.replay_of)
-        assert call.charged == charged == CREDITS - await till.left()
-
-    on_till(test)
+    call = till.call(act=act_with(result))
+    charge = till.settle(call)
+    assert charge is not None
+    assert not call.is_settled
+    await charge
+    assert charge.resume() is None
+    assert call.is_settled
+    assert (call.data, call.replay_of) == (result.data, result.replay_of)
+    assert call.charged == charged == CREDITS - await till.left()
 
 
 @pytest.mark.parametrize("has_key", [False, True])
-def test_a_call_that_waits_for_a_carrier_is_paid_and_recorded_once(
-    on_till: OnTill, has_key: bool
+async def test_a_call_that_waits_for_a_carrier_is_paid_and_recorded_once(
+    till: Till, has_key: bool
 ) -> None:
-    async def test(till: Till) -> None:
-        call = till.call(is_granted=True)
-        call.idempotency_key = KEY if has_key else None
-        call.act = errand(call)
-        await till.pay(call)
-        assert (call.data, call.charged, call.is_settled) == (TWO_ORDERS, PRICE, True)
-        assert await till.charged() == [(call.request_id, PRICE)]
-        # What is held is for one waybill.
-        assert await till.uses() == [(call.request_id, "orders", None, 1)]
-        assert (await kept_by(till) is not None) == has_key
-
-    on_till(test)
+    call = till.call(is_granted=True)
+    call.idempotency_key = KEY if has_key else None
+    call.act = errand(call)
+    await till.pay(call)
+    assert (call.data, call.charged, call.is_settled) == (TWO_ORDERS, PRICE, True)
+    assert await till.charged() == [(call.request_id, PRICE)]
+    # What is held is for one waybill.
+    assert await till.uses() == [(call.request_id, "orders", None, 1)]
+    assert (await kept_by(till) is not None) == has_key
 
 
-def test_a_call_that_waits_for_another_is_recorded_in_the_end(on_till: OnTill) -> None:
-    async def test(till: Till) -> None:
-        call = till.call(is_granted=True, act=wait_for_another())
-        await till.pay(call)
-        assert (call.data, call.charged) == (TWO_ORDERS, PRICE)
-        assert await till.uses() == [(call.request_id, "orders", None, 2)]
-
-    on_till(test)
+async def test_a_call_that_waits_for_another_is_recorded_in_the_end(till: Till) -> None:
+    call = till.call(is_granted=True, act=wait_for_another())
+    await till.pay(call)
+    assert (call.data, call.charged) == (TWO_ORDERS, PRICE)
+    assert await till.uses() == [(call.request_id, "orders", None, 2)]
 
 
 async def take_key(till: Till) -> None:
@@ -242,27 +215,24 @@ async def take_key(till: Till) -> None:
 
 
 @pytest.mark.parametrize("is_held", [True, False])
-def test_what_was_held_is_paid_whatever_happened_to_the_key_and_a_call_that_only_waited_is_not(
-    on_till: OnTill, is_held: bool
+async def test_what_was_held_is_paid_whatever_happened_to_the_key_and_a_call_that_waited_is_not(
+    till: Till, is_held: bool
 ) -> None:
-    async def test(till: Till) -> None:
-        async def meanwhile() -> None:
-            await take_key(till)
+    async def meanwhile() -> None:
+        await take_key(till)
 
-        call = till.call()
-        call.idempotency_key = KEY
-        call.act = errand(call, meanwhile) if is_held else wait_for_another(meanwhile)
-        if is_held:
+    call = till.call()
+    call.idempotency_key = KEY
+    call.act = errand(call, meanwhile) if is_held else wait_for_another(meanwhile)
+    if is_held:
+        await till.pay(call)
+    else:
+        with pytest.raises(AlreadyAnswered):
             await till.pay(call)
-        else:
-            with pytest.raises(AlreadyAnswered):
-                await till.pay(call)
-        assert await till.charged() == ([(call.request_id, PRICE)] if is_held else [])
-        kept = await kept_by(till)
-        assert kept is not None
-        assert kept.request_id == "other"
-
-    on_till(test)
+    assert await till.charged() == ([(call.request_id, PRICE)] if is_held else [])
+    kept = await kept_by(till)
+    assert kept is not None
+    assert kept.request_id == "other"
 
 
 @pytest.mark.parametrize("is_held", [True, False])

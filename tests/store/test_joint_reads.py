@@ -10,6 +10,7 @@ import pytest
 from sqlalchemy import Integer, String, bindparam, cast, func, select
 
 from tests.store.on_postgresql import DEADLINE_S, add, opened
+from tests.support.in_loop import InLoop
 from tests.support.postgresql import run_on, waiting
 from tests.support.remote import eventually
 from tests.support.stores import Store
@@ -35,7 +36,7 @@ TOGETHER_S = 7.0
 SLEEP = JointQuery(
     select(cast(func.pg_sleep(bindparam("its", type_=Integer)), String)).offset(bindparam("skip"))
 )
-Work = Callable[["Server", JointReads], Awaitable[None]]
+Served = tuple["Server", JointReads]
 
 
 class Server:
@@ -70,13 +71,14 @@ class Server:
         return [(n, *row) for n, row in reversed([*enumerate(rows, 1)])] if is_joint else rows
 
 
-def served(work: Work) -> None:
-    async def run() -> None:
+@pytest.fixture
+def served() -> InLoop[Served]:
+    async def run(test: Callable[[Served], Awaitable[None]]) -> None:
         server = Server()
         async with asyncio.timeout(DEADLINE_S):
-            await work(server, JointReads(server.send, TOGETHER_S))
+            await test((server, JointReads(server.send, TOGETHER_S)))
 
-    asyncio.run(run())
+    return InLoop(lambda test: asyncio.run(run(test)))
 
 
 def read(reads: JointReads, its: str) -> asyncio.Task[list[Row]]:
@@ -90,69 +92,59 @@ def endless(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("endless")
-def test_reads_of_a_moment_are_one_statement_and_each_gets_its_rows() -> None:
-    async def work(server: Server, reads: JointReads) -> None:
-        server.let_go.release()
-        got = await asyncio.gather(*(read(reads, its) for its in "abc"))
-        assert server.statements == [["a", "b", "c"]]
-        assert got == [[("a of 1",)], [("b of 1",)], [("c of 1",)]]
-
-    served(work)
+async def test_reads_of_a_moment_are_one_statement_and_each_gets_its_rows(served: Served) -> None:
+    server, reads = served
+    server.let_go.release()
+    got = await asyncio.gather(*(read(reads, its) for its in "abc"))
+    assert server.statements == [["a", "b", "c"]]
+    assert got == [[("a of 1",)], [("b of 1",)], [("c of 1",)]]
 
 
 @pytest.mark.usefixtures("endless")
-def test_a_read_that_comes_alone_is_sent_without_waiting_time_and_again() -> None:
-    async def work(server: Server, reads: JointReads) -> None:
-        for number in (1, 2, 3):
-            server.let_go.release()
-            assert await reads.read(TITLE, {"its": "a"}) == [(f"a of {number}",)]
-
-    served(work)
+async def test_a_read_that_comes_alone_is_sent_without_waiting_time_and_again(
+    served: Served,
+) -> None:
+    server, reads = served
+    for number in (1, 2, 3):
+        server.let_go.release()
+        assert await reads.read(TITLE, {"its": "a"}) == [(f"a of {number}",)]
 
 
 @pytest.mark.usefixtures("endless")
-def test_a_read_is_not_given_the_rows_of_a_statement_that_had_begun() -> None:
-    async def work(server: Server, reads: JointReads) -> None:
-        first = read(reads, "a")
+async def test_a_read_is_not_given_the_rows_of_a_statement_that_had_begun(served: Served) -> None:
+    server, reads = served
+    first = read(reads, "a")
+    await server.sent.acquire()
+    same, other = read(reads, "a"), read(reads, "b")
+    await asyncio.sleep(0)
+    server.let_go.release()
+    assert await first == [("a of 1",)]
+    await server.sent.acquire()
+    server.let_go.release()
+    assert (await same, await other) == ([("a of 2",)], [("b of 2",)])
+    assert server.statements == [["a"], ["a", "b"]]
+
+
+async def test_a_statement_that_hangs_holds_no_other_read_up(served: Served) -> None:
+    server, reads = served
+    hanging = [read(reads, "a")]
+    for _ in range(3):
         await server.sent.acquire()
-        same, other = read(reads, "a"), read(reads, "b")
-        await asyncio.sleep(0)
+        hanging.append(read(reads, "b"))
+    await server.sent.acquire()
+    for _ in hanging:
         server.let_go.release()
-        assert await first == [("a of 1",)]
-        await server.sent.acquire()
-        server.let_go.release()
-        assert (await same, await other) == ([("a of 2",)], [("b of 2",)])
-        assert server.statements == [["a"], ["a", "b"]]
-
-    served(work)
-
-
-def test_a_statement_that_hangs_holds_no_other_read_up() -> None:
-    async def work(server: Server, reads: JointReads) -> None:
-        hanging = [read(reads, "a")]
-        for _ in range(3):
-            await server.sent.acquire()
-            hanging.append(read(reads, "b"))
-        await server.sent.acquire()
-        for _ in hanging:
-            server.let_go.release()
-        await asyncio.gather(*hanging)
-
-    served(work)
+    await asyncio.gather(*hanging)
 
 
 @pytest.mark.usefixtures("endless")
-def test_no_statement_has_more_than_so_many_reads() -> None:
-    most = joint_reads._TOGETHER_MAX
-
-    async def work(server: Server, reads: JointReads) -> None:
-        asked = [read(reads, str(n)) for n in range(2 * most + 1)]
-        for _ in range(3):
-            server.let_go.release()
-        await asyncio.gather(*asked)
-        assert sorted(map(len, server.statements)) == [1, most, most]
-
-    served(work)
+async def test_no_statement_has_more_than_so_many_reads(served: Served) -> None:
+    (server, reads), most = served, joint_reads._TOGETHER_MAX
+    asked = [read(reads, str(n)) for n in range(2 * most + 1)]
+    for _ in range(3):
+        server.let_go.release()
+    await asyncio.gather(*asked)
+    assert sorted(map(len, server.statements)) == [1, most, most]
 
 
 @pytest.mark.usefixtures("endless")
@@ -160,63 +152,57 @@ def test_no_statement_has_more_than_so_many_reads() -> None:
     "error",
     [ValueError("a number that is too large"), StatementCancelledError("it takes too long")],
 )
-def test_a_failure_that_may_be_of_one_read_is_tried_alone_and_an_outage_is_not(
-    error: Exception,
+async def test_a_failure_that_may_be_of_one_read_is_tried_alone_and_an_outage_is_not(
+    served: Served, error: Exception
 ) -> None:
-    async def work(server: Server, reads: JointReads) -> None:
-        for _ in range(4):
-            server.let_go.release()
-        server.error = error
-        assert await asyncio.gather(read(reads, "a"), read(reads, "b")) == [
-            [("a of 2",)],
-            [("b of 3",)],
-        ]
-        server.error = StoreUnavailableError("away")
-        failed = await asyncio.gather(read(reads, "a"), read(reads, "b"), return_exceptions=True)
-        assert [(type(each), str(each)) for each in failed] == [(StoreUnavailableError, "away")] * 2
-        # Each call adds to the trace of its own.
-        assert failed[0] is not failed[1]
-        assert list(map(len, server.statements)) == [2, 1, 1, 2]
-
-    served(work)
+    server, reads = served
+    for _ in range(4):
+        server.let_go.release()
+    server.error = error
+    assert await asyncio.gather(read(reads, "a"), read(reads, "b")) == [
+        [("a of 2",)],
+        [("b of 3",)],
+    ]
+    server.error = StoreUnavailableError("away")
+    failed = await asyncio.gather(read(reads, "a"), read(reads, "b"), return_exceptions=True)
+    assert [(type(each), str(each)) for each in failed] == [(StoreUnavailableError, "away")] * 2
+    # Each call adds to the trace of its own.
+    assert failed[0] is not failed[1]
+    assert list(map(len, server.statements)) == [2, 1, 1, 2]
 
 
 @pytest.mark.usefixtures("endless")
-def test_a_caller_that_goes_away_leaves_the_others_alone() -> None:
-    async def work(server: Server, reads: JointReads) -> None:
-        gone, stays = read(reads, "a"), read(reads, "b")
-        await server.sent.acquire()
-        gone.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await gone
-        unsent = read(reads, "c")
-        await asyncio.sleep(0)
-        unsent.cancel()
-        server.let_go.release()
-        assert await stays == [("b of 1",)]
-        server.let_go.release()
-        assert await read(reads, "d") == [("d of 2",)]
-        assert server.statements == [["a", "b"], ["d"]]
-
-    served(work)
+async def test_a_caller_that_goes_away_leaves_the_others_alone(served: Served) -> None:
+    server, reads = served
+    gone, stays = read(reads, "a"), read(reads, "b")
+    await server.sent.acquire()
+    gone.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await gone
+    unsent = read(reads, "c")
+    await asyncio.sleep(0)
+    unsent.cancel()
+    server.let_go.release()
+    assert await stays == [("b of 1",)]
+    server.let_go.release()
+    assert await read(reads, "d") == [("d of 2",)]
+    assert server.statements == [["a", "b"], ["d"]]
 
 
 @pytest.mark.usefixtures("endless")
-def test_a_statement_without_callers_is_ended() -> None:
-    async def work(server: Server, reads: JointReads) -> None:
-        both = read(reads, "a"), read(reads, "b")
-        await server.sent.acquire()
-        waits = read(reads, "c")
-        await asyncio.sleep(0)
-        for each in both:
-            each.cancel()
-        # Those that wait for its end are sent at once.
-        await server.sent.acquire()
-        server.let_go.release()
-        assert await waits == [("c of 2",)]
-        assert server.cancelled == 1
-
-    served(work)
+async def test_a_statement_without_callers_is_ended(served: Served) -> None:
+    server, reads = served
+    both = read(reads, "a"), read(reads, "b")
+    await server.sent.acquire()
+    waits = read(reads, "c")
+    await asyncio.sleep(0)
+    for each in both:
+        each.cancel()
+    # Those that wait for its end are sent at once.
+    await server.sent.acquire()
+    server.let_go.release()
+    assert await waits == [("c of 2",)]
+    assert server.cancelled == 1
 
 
 def on_postgresql(
