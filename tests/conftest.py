@@ -22,6 +22,7 @@ from hypothesis.internal.constants_ast import constants_from_module
 import tollway
 from tests.support.authorities import load_authorities_once
 from tests.support.engines import ENGINES, Engine, use
+from tests.support.fake_carrier import FakeCarrier
 from tests.support.forks import share
 from tests.support.gateway import Gateway
 from tests.support.in_loop import InLoop
@@ -264,3 +265,18 @@ def own_store(tmp_path: Path, today: date) -> Store:
 @pytest.fixture
 def own_database(own_store: Store) -> InLoop[OpenDatabase]:
     return InLoop(own_store.do)
+
+
+@pytest.fixture
+def nodes(own_store: Store) -> Iterator[list[Gateway]]:
+    """Two gateways where the engine has them, otherwise one."""
+    started = [Gateway(own_store) for _ in range(2 if own_store.is_shared else 1)]
+    yield started
+    assert {node.stop() for node in started} == {0}
+
+
+@pytest.fixture
+def carrier(tmp_path: Path) -> Iterator[FakeCarrier]:
+    started = FakeCarrier(tmp_path)
+    yield started
+    assert started.stop() == 0

@@ -2,9 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 import pytest
@@ -56,13 +55,6 @@ class ReconcilerParts(NamedTuple):
 
     async def issue(self) -> object:
         return await (await self.connector()).issue(new_order())
-
-
-@pytest.fixture
-def carrier(tmp_path: Path) -> Iterator[FakeCarrier]:
-    started = FakeCarrier(tmp_path)
-    yield started
-    assert started.stop() == 0
 
 
 @pytest.fixture

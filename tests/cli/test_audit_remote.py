@@ -2,7 +2,6 @@
 
 import os
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,13 +15,6 @@ from tests.support.remote import age_pending, left_pending
 from tests.support.stores import Store
 
 JOURNAL = "carrier.jsonl"
-
-
-@pytest.fixture
-def carrier(tmp_path: Path) -> Iterator[FakeCarrier]:
-    started = FakeCarrier(tmp_path)
-    yield started
-    assert started.stop() == 0
 
 
 @pytest.fixture

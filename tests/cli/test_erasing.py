@@ -5,11 +5,9 @@ import json
 import os
 import signal
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date
 from itertools import permutations
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -59,13 +57,6 @@ INSERT INTO waybill (account_id, object_id, owner_id, order_sn, wp_code, state, 
     sealed)
 SELECT account_id, 'a' || i, '{OTHER}', 'o' || i, wp_code, 'refused', 0, asked_at_s,
     sealed FROM waybill, n"""
-
-
-@pytest.fixture
-def carrier(tmp_path: Path) -> Iterator[FakeCarrier]:
-    started = FakeCarrier(tmp_path)
-    yield started
-    assert started.stop() == 0
 
 
 def reject(store: Store, *records: str, at_s: int = 1, kind: str = "orders") -> None:

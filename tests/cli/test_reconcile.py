@@ -1,8 +1,6 @@
 """What waits for a carrier, from the command line: settled, still waiting, overdue, cancelled."""
 
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -14,13 +12,6 @@ from tests.support.waybills import PRICE
 from tollway.carriers import CarrierError
 from tollway.carriers.carrier_links import CarrierLink, connect
 from tollway.store.open import open_sealer
-
-
-@pytest.fixture
-def carrier(tmp_path: Path) -> Iterator[FakeCarrier]:
-    started = FakeCarrier(tmp_path)
-    yield started
-    assert started.stop() == 0
 
 
 def test_what_the_carrier_knows_is_issued_and_charged(

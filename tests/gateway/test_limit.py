@@ -2,7 +2,6 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -25,14 +24,6 @@ BEGIN_S = 1_769_832_000
 def obtained(store: Store, client: OwnClient) -> int:
     ((count,),) = store.run(f"SELECT count(*) FROM token WHERE client_id = '{client.id}'")
     return int(count)
-
-
-@pytest.fixture
-def nodes(own_store: Store) -> Iterator[list[Gateway]]:
-    """Two gateways where the engine has them, otherwise one."""
-    started = [Gateway(own_store) for _ in range(2 if own_store.is_shared else 1)]
-    yield started
-    assert {node.stop() for node in started} == {0}
 
 
 def test_of_many_at_once_on_all_nodes_exactly_ten_are_given(

@@ -1,8 +1,6 @@
 """What waits for its carrier while a clock is wrong: it is given up neither too early nor never."""
 
 import asyncio
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -19,13 +17,6 @@ from tollway.gateway.gateway import Gateway
 
 HOUR_S = 3600
 SETTLE_AFTER_S = 60
-
-
-@pytest.fixture
-def carrier(tmp_path: Path) -> Iterator[FakeCarrier]:
-    started = FakeCarrier(tmp_path)
-    yield started
-    assert started.stop() == 0
 
 
 async def held(store: Store) -> int:

@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -26,14 +25,6 @@ WAITS_FOR_TURN = Query(text("SELECT 1 FROM pg_locks WHERE locktype = 'advisory' 
 def valid_tokens(store: Store, client: OwnClient) -> int:
     tokens = store.do(lambda database: list_tokens(database, client.caller.account_id))
     return sum(each.client_id == client.id and each.revoked_at_s is None for each in tokens)
-
-
-@pytest.fixture
-def nodes(own_store: Store) -> Iterator[list[Gateway]]:
-    """Two gateways where the engine has them, otherwise one."""
-    started = [Gateway(own_store) for _ in range(2 if own_store.is_shared else 1)]
-    yield started
-    assert {node.stop() for node in started} == {0}
 
 
 def test_all_its_tokens_are_refused_everywhere_and_those_of_others_are_not(

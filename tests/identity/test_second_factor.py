@@ -47,7 +47,7 @@ def test_codes_are_those_of_the_standard(at_s: int, code: str) -> None:
 
 
 @pytest.fixture
-def new_store(tmp_path: Path) -> Store:
+def own_store(tmp_path: Path) -> Store:
     return Store(tmp_path / "tollway.db")
 
 
@@ -60,86 +60,73 @@ async def _with_factor(database: Database) -> tuple[Holder, bytes, list[str], in
     return holder, secret, codes, step
 
 
-def test_a_code_counts_around_its_half_minute_and_only_once(new_store: Store) -> None:
-    async def work(database: Database) -> None:
-        holder, secret, _, step = await _with_factor(database)
+async def test_a_code_counts_around_its_half_minute_and_only_once(own_database: Database) -> None:
+    holder, secret, _, step = await _with_factor(own_database)
 
-        async def used(of_step: int, at_step: int) -> bool:
-            code = code_at(secret, of_step)
-            return await use_code(database, SEALER, holder, code, at_step * STEP_S)
+    async def used(of_step: int, at_step: int) -> bool:
+        code = code_at(secret, of_step)
+        return await use_code(own_database, SEALER, holder, code, at_step * STEP_S)
 
-        assert not await used(step, step)  # It confirmed the factor.
-        assert not await used(step + 10, step + 8)
-        assert not await used(step + 10, step + 12)
-        assert await used(step + 10, step + 9)
-        assert not await used(step + 10, step + 9)
-        assert not await used(step + 9, step + 9)  # An older one, after a newer one.
-        assert await used(step + 20, step + 21)
-
-    new_store.do(work)
+    assert not await used(step, step)  # It confirmed the factor.
+    assert not await used(step + 10, step + 8)
+    assert not await used(step + 10, step + 12)
+    assert await used(step + 10, step + 9)
+    assert not await used(step + 10, step + 9)
+    assert not await used(step + 9, step + 9)  # An older one, after a newer one.
+    assert await used(step + 20, step + 21)
 
 
-def test_one_code_at_the_same_moment_is_accepted_once(new_store: Store) -> None:
-    async def work(database: Database) -> None:
-        holder, secret, codes, step = await _with_factor(database)
-        for typed in (code_at(secret, step + 1), codes[0]):
-            tries = (
-                use_code(database, SEALER, holder, typed, step * STEP_S + STEP_S) for _ in range(5)
-            )
-            assert sorted(await asyncio.gather(*tries)) == [False] * 4 + [True]
-
-    new_store.do(work)
+async def test_one_code_at_the_same_moment_is_accepted_once(own_database: Database) -> None:
+    holder, secret, codes, step = await _with_factor(own_database)
+    for typed in (code_at(secret, step + 1), codes[0]):
+        tries = (
+            use_code(own_database, SEALER, holder, typed, step * STEP_S + STEP_S) for _ in range(5)
+        )
+        assert sorted(await asyncio.gather(*tries)) == [False] * 4 + [True]
 
 
-def test_a_recovery_code_is_read_as_people_type_it_and_is_of_one_person(new_store: Store) -> None:
-    async def work(database: Database) -> None:
-        holder, _, codes, step = await _with_factor(database)
-        other, _, _, _ = await _with_factor(database)
-        now_s = step * STEP_S
-        assert not await use_code(database, SEALER, other, codes[0], now_s)
-        typed = f" {codes[0].upper().replace('-', ' ')} "
-        assert await use_code(database, SEALER, holder, typed, now_s)
-        found = await find_factor(database, holder.kind, holder.subject_id)
-        assert found is not None and found.recovery_codes == RECOVERY_CODES - 1
-        for wrong in ("", "-", "1234567", "１２３４５６", "x" * 6):
-            assert not await use_code(database, SEALER, holder, wrong, now_s)
-
-    new_store.do(work)
-
-
-def test_a_factor_that_was_not_confirmed_is_not_asked_for(new_store: Store) -> None:
-    async def work(database: Database) -> None:
-        holder, step = Holder("shop", "9", "nine"), int(time.time()) // STEP_S
-        first = await begin_factor(database, SEALER, holder)
-        second = await begin_factor(database, SEALER, holder)
-        assert await find_factor(database, "shop", "9") is None
-        assert not await use_code(database, SEALER, holder, code_at(second, step), step * STEP_S)
-        for secret, is_right in ((first, False), (second, True), (second, False)):
-            code = code_at(secret, step)
-            made = await confirm_factor(database, RUNTIME, SEALER, holder, code, step * STEP_S)
-            assert (made is not None) == is_right
-
-    new_store.do(work)
-
-
-def test_a_factor_that_is_on_compares_no_code_to_confirm_it(
-    new_store: Store, monkeypatch: pytest.MonkeyPatch
+async def test_a_recovery_code_is_read_as_people_type_it_and_is_of_one_person(
+    own_database: Database,
 ) -> None:
-    async def work(database: Database) -> None:
-        holder, secret, _, step = await _with_factor(database)
-        compared: list[object] = []
-        monkeypatch.setattr(second_factor, "_step", lambda *given: compared.append(given))
-        code = code_at(secret, step + 1)
-        made = await confirm_factor(database, RUNTIME, SEALER, holder, code, step * STEP_S)
-        assert made is None and not compared
+    holder, _, codes, step = await _with_factor(own_database)
+    other, _, _, _ = await _with_factor(own_database)
+    now_s = step * STEP_S
+    assert not await use_code(own_database, SEALER, other, codes[0], now_s)
+    typed = f" {codes[0].upper().replace('-', ' ')} "
+    assert await use_code(own_database, SEALER, holder, typed, now_s)
+    found = await find_factor(own_database, holder.kind, holder.subject_id)
+    assert found is not None and found.recovery_codes == RECOVERY_CODES - 1
+    for wrong in ("", "-", "1234567", "１２３４５６", "x" * 6):
+        assert not await use_code(own_database, SEALER, holder, wrong, now_s)
 
-    new_store.do(work)
+
+async def test_a_factor_that_was_not_confirmed_is_not_asked_for(own_database: Database) -> None:
+    holder, step = Holder("shop", "9", "nine"), int(time.time()) // STEP_S
+    first = await begin_factor(own_database, SEALER, holder)
+    second = await begin_factor(own_database, SEALER, holder)
+    assert await find_factor(own_database, "shop", "9") is None
+    assert not await use_code(own_database, SEALER, holder, code_at(second, step), step * STEP_S)
+    for secret, is_right in ((first, False), (second, True), (second, False)):
+        code = code_at(secret, step)
+        made = await confirm_factor(own_database, RUNTIME, SEALER, holder, code, step * STEP_S)
+        assert (made is not None) == is_right
+
+
+async def test_a_factor_that_is_on_compares_no_code_to_confirm_it(
+    own_database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    holder, secret, _, step = await _with_factor(own_database)
+    compared: list[object] = []
+    monkeypatch.setattr(second_factor, "_step", lambda *given: compared.append(given))
+    code = code_at(secret, step + 1)
+    made = await confirm_factor(own_database, RUNTIME, SEALER, holder, code, step * STEP_S)
+    assert made is None and not compared
 
 
 @pytest.mark.postgresql  # The embedded engine has one writer at a time.
 @pytest.mark.parametrize("act", ["begin", "end"])
 def test_a_factor_that_is_confirmed_meanwhile_keeps_its_codes_or_loses_both(
-    new_store: Store, monkeypatch: pytest.MonkeyPatch, act: str
+    own_store: Store, monkeypatch: pytest.MonkeyPatch, act: str
 ) -> None:
     """The other act arrives when the confirmation is written, but not yet committed."""
     holder = Holder("shop", "race", "race")
@@ -177,4 +164,4 @@ def test_a_factor_that_is_confirmed_meanwhile_keeps_its_codes_or_loses_both(
             )
             assert not await use_code(database, SEALER, holder, codes[0], step * STEP_S)
 
-    new_store.do(work)
+    own_store.do(work)

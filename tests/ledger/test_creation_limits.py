@@ -1,10 +1,11 @@
 """What an account makes free of charge in a day: counted exactly, and refused beyond the limit."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 import pytest
 from sqlalchemy import bindparam, select
 
+from tests.support.in_loop import InLoop
 from tests.support.stores import Store
 from tollway.contract.language import Phrase
 from tollway.contract.reasons import Reason, Refusal
@@ -62,18 +63,17 @@ class Maker:
         return [tuple(row) for row in rows]
 
 
-Test = Callable[[Maker, Maker], Awaitable[None]]
-OnMakers = Callable[[Test], None]
+Makers = tuple[Maker, Maker]
 
 
 @pytest.fixture
-def on_makers(store: Store, new_name: Callable[[], str]) -> OnMakers:
-    """Runs a test on two accounts that have made nothing."""
-
-    def run(test: Test) -> None:
-        store.do(lambda database: test(Maker(database, new_name()), Maker(database, new_name())))
-
-    return run
+def makers(store: Store, new_name: Callable[[], str]) -> InLoop[Makers]:
+    """Two accounts that have made nothing."""
+    return InLoop(
+        lambda test: store.do(
+            lambda database: test((Maker(database, new_name()), Maker(database, new_name())))
+        )
+    )
 
 
 def test_every_limit_is_that_of_a_kind_of_thing() -> None:
@@ -81,72 +81,58 @@ def test_every_limit_is_that_of_a_kind_of_thing() -> None:
 
 
 @pytest.mark.parametrize("counted", LIMITS)
-def test_the_last_that_a_day_may_have_is_made_and_one_more_is_refused(
-    on_makers: OnMakers, counted: Counted
+async def test_the_last_that_a_day_may_have_is_made_and_one_more_is_refused(
+    makers: Makers, counted: Counted
 ) -> None:
-    most, things, in_chinese = LIMITS[counted]
-
-    async def test(maker: Maker, _: Maker) -> None:
-        await maker.has_made(counted, most - 1)
+    (maker, _), (most, things, in_chinese) = makers, LIMITS[counted]
+    await maker.has_made(counted, most - 1)
+    await maker.make(counted)
+    with pytest.raises(Refusal) as refused:
         await maker.make(counted)
-        with pytest.raises(Refusal) as refused:
-            await maker.make(counted)
-        assert refused.value.reason is Reason.ACCOUNT_LIMIT_REACHED
-        assert refused.value.message("en") == (
-            f"This account has reached its daily limit of {most} {things}: try again tomorrow."
-        )
-        assert (
-            refused.value.message("zh") == f"该账户{in_chinese}已达每日上限（{most}）：请明天再试。"
-        )
-        assert await maker.counts() == [(counted.name.lower(), TODAY_S, most)]
-
-    on_makers(test)
+    assert refused.value.reason is Reason.ACCOUNT_LIMIT_REACHED
+    assert refused.value.message("en") == (
+        f"This account has reached its daily limit of {most} {things}: try again tomorrow."
+    )
+    assert refused.value.message("zh") == f"该账户{in_chinese}已达每日上限（{most}）：请明天再试。"
+    assert await maker.counts() == [(counted.name.lower(), TODAY_S, most)]
 
 
-def test_accounts_and_kinds_of_things_are_counted_each_by_itself(on_makers: OnMakers) -> None:
-    async def test(maker: Maker, other: Maker) -> None:
-        await maker.has_made(Counted.TOKENS, 200)
-        for _ in range(2):
-            await maker.make(Counted.ROTATIONS)
-        await other.make(Counted.TOKENS)
-        assert await maker.counts() == [("rotations", TODAY_S, 2), ("tokens", TODAY_S, 200)]
-        assert await other.counts() == [("tokens", TODAY_S, 1)]
-
-    on_makers(test)
+async def test_accounts_and_kinds_of_things_are_counted_each_by_itself(makers: Makers) -> None:
+    maker, other = makers
+    await maker.has_made(Counted.TOKENS, 200)
+    for _ in range(2):
+        await maker.make(Counted.ROTATIONS)
+    await other.make(Counted.TOKENS)
+    assert await maker.counts() == [("rotations", TODAY_S, 2), ("tokens", TODAY_S, 200)]
+    assert await other.counts() == [("tokens", TODAY_S, 1)]
 
 
-def test_the_next_day_begins_with_none_made(on_makers: OnMakers) -> None:
-    async def test(maker: Maker, _: Maker) -> None:
-        await maker.has_made(Counted.WEBHOOKS, 50)
-        # The shortest day has 23 hours.
-        tomorrow_s = TODAY_S + 23 * HOUR_S
-        await maker.make(Counted.WEBHOOKS, tomorrow_s)
-        assert await maker.counts() == [("webhooks", tomorrow_s, 1)]
-
-    on_makers(test)
+async def test_the_next_day_begins_with_none_made(makers: Makers) -> None:
+    maker, _ = makers
+    await maker.has_made(Counted.WEBHOOKS, 50)
+    # The shortest day has 23 hours.
+    tomorrow_s = TODAY_S + 23 * HOUR_S
+    await maker.make(Counted.WEBHOOKS, tomorrow_s)
+    assert await maker.counts() == [("webhooks", tomorrow_s, 1)]
 
 
-def test_a_day_that_a_clock_ahead_began_is_the_day_of_all_nodes(on_makers: OnMakers) -> None:
-    async def test(maker: Maker, _: Maker) -> None:
-        await maker.has_made(Counted.WEBHOOKS, 49)
-        # The longest day has 25 hours.
-        behind_s = TODAY_S - 25 * HOUR_S
+async def test_a_day_that_a_clock_ahead_began_is_the_day_of_all_nodes(makers: Makers) -> None:
+    maker, _ = makers
+    await maker.has_made(Counted.WEBHOOKS, 49)
+    # The longest day has 25 hours.
+    behind_s = TODAY_S - 25 * HOUR_S
+    await maker.make(Counted.WEBHOOKS, behind_s)
+    assert await maker.counts() == [("webhooks", TODAY_S, 50)]
+    with pytest.raises(Refusal):
         await maker.make(Counted.WEBHOOKS, behind_s)
-        assert await maker.counts() == [("webhooks", TODAY_S, 50)]
-        with pytest.raises(Refusal):
-            await maker.make(Counted.WEBHOOKS, behind_s)
-
-    on_makers(test)
 
 
-def test_a_day_that_a_wrong_clock_began_far_ahead_does_not_count(on_makers: OnMakers) -> None:
-    async def test(maker: Maker, _: Maker) -> None:
-        await maker.has_made(Counted.WEBHOOKS, 50)
-        long_before_s = TODAY_S - 25 * HOUR_S - 1
-        await maker.make(Counted.WEBHOOKS, long_before_s)
-        assert await maker.counts() == [("webhooks", long_before_s, 1)]
-
-    on_makers(test)
+async def test_a_day_that_a_wrong_clock_began_far_ahead_does_not_count(makers: Makers) -> None:
+    maker, _ = makers
+    await maker.has_made(Counted.WEBHOOKS, 50)
+    long_before_s = TODAY_S - 25 * HOUR_S - 1
+    await maker.make(Counted.WEBHOOKS, long_before_s)
+    assert await maker.counts() == [("webhooks", long_before_s, 1)]
 
 
 def test_a_limit_of_all_at_a_time_is_not_called_a_daily_one() -> None:

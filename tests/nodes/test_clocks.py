@@ -2,8 +2,6 @@
 
 import json
 import time
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,13 +25,6 @@ HOUR_S = 3600
 SETTLE_AFTER_S = HOUR_S
 # Not felt on a busy machine, and yet short enough to be waited for.
 DEADLINE_MS = 4000
-
-
-@pytest.fixture
-def carrier(tmp_path: Path) -> Iterator[FakeCarrier]:
-    started = FakeCarrier(tmp_path)
-    yield started
-    assert started.stop() == 0
 
 
 def tollway(store: Store, *arguments: str, clock_ahead_s: int = 0) -> str:

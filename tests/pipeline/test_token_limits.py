@@ -2,7 +2,6 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
 
@@ -111,14 +110,6 @@ def test_where_ipv4_comes_by_a_socket_of_ipv6_both_spellings_are_one_address(
     reply = gateway.get(token=plain.token, query=question, headers=forwarded)
     assert "address 203.0.113.9:" in reply.msg
     assert gateway.stop() == 0
-
-
-@pytest.fixture
-def nodes(own_store: Store) -> Iterator[list[Gateway]]:
-    """Two gateways where the engine has them, otherwise one."""
-    started = [Gateway(own_store) for _ in range(2 if own_store.is_shared else 1)]
-    yield started
-    assert {node.stop() for node in started} == {0}
 
 
 def test_a_cap_of_calls_is_exact_over_all_nodes(

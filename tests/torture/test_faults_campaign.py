@@ -7,9 +7,7 @@ A batch has some 130 calls to the disk. Zero failures in 130,000 faults mean at 
 `SEED=… make torture` chooses the same batches and the same faults, though not the same moments.
 """
 
-from collections.abc import Iterator
 from datetime import date
-from pathlib import Path
 
 import pytest
 
@@ -20,13 +18,6 @@ pytestmark = pytest.mark.torture
 
 BATCHES, BATCHES_SHARED = 1_000, 200
 AUDIT_EVERY = 50
-
-
-@pytest.fixture
-def carrier(tmp_path: Path) -> Iterator[FakeCarrier]:
-    started = FakeCarrier(tmp_path)
-    yield started
-    assert started.stop() == 0
 
 
 @pytest.mark.sqlite

@@ -4,8 +4,6 @@ import html
 import json
 import re
 import time
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,12 +24,10 @@ _NUMBER = "YT7700000000001"
 
 
 @pytest.fixture
-def carrier(tmp_path: Path) -> Iterator[FakeCarrier]:
-    started = FakeCarrier(tmp_path)
-    started.misbehave("cut_before_commit", message=ISSUE)
-    started.misbehave("refuse", message=LOOK_UP)
-    yield started
-    assert started.stop() == 0
+def carrier(carrier: FakeCarrier) -> FakeCarrier:
+    carrier.misbehave("cut_before_commit", message=ISSUE)
+    carrier.misbehave("refuse", message=LOOK_UP)
+    return carrier
 
 
 @pytest.fixture
