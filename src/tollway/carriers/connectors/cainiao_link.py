@@ -41,9 +41,9 @@ SUBSCRIPTIONS = "TMS_WAYBILL_SUBSCRIPTION_QUERY"
 
 # Codes of the LINK gateway itself. With these it has not forwarded the message; with any other (S06
 # timeout, S07 system error, …) it may have.
-NOT_PASSED_ON = frozenset({"S01", "S02", "S03", "S04", "S05", "S10", "S11", "S12"})
+_NOT_PASSED_ON = frozenset({"S01", "S02", "S03", "S04", "S05", "S10", "S11", "S12"})
 # The codes about the link, not about one message: a wrong signature, an unknown sender.
-LINK_REFUSED = frozenset({"S02", "S03"})
+_LINK_REFUSED = frozenset({"S02", "S03"})
 # The carrier's own refusal.
 _REFUSED = "S13"
 # Orders of shops outside of Cainiao's own platforms.
@@ -254,7 +254,7 @@ class CainiaoConnector:
         code = _text(answer.get("errorCode"))
         is_of_gateway = code.startswith("S") and code[1:].isdecimal() and code != _REFUSED
         if is_of_gateway and not _is_true(answer["success"]):
-            raise _gateway_error(code)
+            raise gateway_error(code)
         return answer
 
 
@@ -276,14 +276,17 @@ def _subscription(branch: dict[str, Any]) -> Subscription:
     )
 
 
-def _gateway_error(code: str) -> ConnectorError:
-    if code in LINK_REFUSED:
+def gateway_error(code: str) -> ConnectorError:
+    """What an answer means that comes from the gateway, not from the carrier behind it."""
+    if code in _LINK_REFUSED:
         return LinkRefusedError(
-            "The LINK gateway refused the link with {code}: check its secret and provider.",
+            "The carrier's gateway refused the link with {code}: check its secret and provider.",
             code=code,
         )
-    if code in NOT_PASSED_ON:
+    if code in _NOT_PASSED_ON:
         return TurnedAwayError(
-            "The LINK gateway refused the message with {code}: check the link.", code=code
+            "The carrier's gateway refused the message with {code}: check the link.", code=code
         )
-    return OutcomeUnknownError("The LINK gateway has no answer of the carrier: {code}.", code=code)
+    return OutcomeUnknownError(
+        "The carrier's gateway has no answer of the carrier: {code}.", code=code
+    )

@@ -19,10 +19,9 @@ from tollway.carriers.carriers import Carrier
 from tollway.carriers.connectors.cainiao_link import (
     CANCEL,
     ISSUE,
-    LINK_REFUSED,
-    NOT_PASSED_ON,
     UPDATE,
     digest,
+    gateway_error,
     signed_form,
 )
 from tollway.carriers.connectors.connector import (
@@ -32,10 +31,8 @@ from tollway.carriers.connectors.connector import (
     Declined,
     Issued,
     IssueOrder,
-    LinkRefusedError,
     OrderRef,
     OutcomeUnknownError,
-    TurnedAwayError,
     Updated,
 )
 from tollway.carriers.connectors.http_exchange import exchange
@@ -142,7 +139,7 @@ class SignedFormConnector:
         body = await exchange(self._client, request, within_s)
         answer = read_answer(self._opened, ref, body)
         if answer.is_of_gateway:
-            raise _gateway_error(answer.error_code)
+            raise gateway_error(answer.error_code)
         return answer
 
     async def _look_up_until_answered(self, ref: OrderRef) -> Answer:
@@ -162,16 +159,3 @@ class SignedFormConnector:
 
 def _issued(answer: Answer) -> Issued:
     return Issued(answer.waybill_code, answer.routing_info)
-
-
-def _gateway_error(code: str) -> ConnectorError:
-    if code in LINK_REFUSED:
-        return LinkRefusedError(
-            "The carrier's gateway refused the link with {code}: check its secret and provider.",
-            code=code,
-        )
-    if code in NOT_PASSED_ON:
-        return TurnedAwayError(
-            "The carrier's gateway refused the message with {code}: check the link.", code=code
-        )
-    return OutcomeUnknownError("The carrier's gateway has no answer of the carrier.")
