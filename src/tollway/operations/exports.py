@@ -16,6 +16,16 @@ from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 import msgspec
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    ColumnElement,
+    Select,
+    String,
+    bindparam,
+    select,
+    tuple_,
+)
 
 from tollway.contract.envelope import encode_data
 from tollway.contract.language import Phrase
@@ -60,6 +70,29 @@ class Line(NamedTuple):
 class _Sealed(msgspec.Struct, array_like=True):
     window: list[Any]
     expires_at_s: int
+
+
+def lines_after(*columns: Column[Any], of: Sequence[ColumnElement[bool]]) -> Select[Any]:
+    """At most so many records of a window, after a position; the first two columns are their
+    position. `lines_values` has the parameters, without those of `of`."""
+    time, record_id = place = columns[:2]
+    after = tuple_(bindparam("last", type_=BigInteger), bindparam("last_id", type_=String))
+    return (
+        select(*columns)
+        .where(
+            *of,
+            time > bindparam("newest", type_=BigInteger),
+            time <= bindparam("oldest", type_=BigInteger),
+            tuple_(time, record_id) > after,
+        )
+        .order_by(*place)
+        .limit(bindparam("most"))
+    )
+
+
+def lines_values(start: int, end: int, after: Position | None, most: int) -> dict[str, object]:
+    last, last_id = after or (-(2**62), "")
+    return {"newest": -end, "oldest": -start, "last": last, "last_id": last_id, "most": most}
 
 
 # Reads the lines after a position, at most so many.

@@ -5,7 +5,7 @@ from typing import Annotated
 from zoneinfo import ZoneInfo
 
 import msgspec
-from sqlalchemy import BigInteger, String, bindparam, func, select, tuple_
+from sqlalchemy import BigInteger, String, bindparam, func, select
 
 from tollway.contract.fields import Field, Text
 from tollway.contract.operation import CallInfo, Encoding, Operation, Unit
@@ -25,6 +25,8 @@ from tollway.operations.exports import (
     Export,
     Line,
     Position,
+    lines_after,
+    lines_values,
     not_a_line,
     paid_hundreds,
     priced_export,
@@ -34,8 +36,6 @@ from tollway.operations.exports import (
 from tollway.operations.subject import Handler, MoreCall, Priced, Services, Stream
 from tollway.store.database import Database
 from tollway.store.query import Query, equals
-
-_FIRST = Position(-(2**62), "")
 
 
 class ClaimsExportRequest(msgspec.Struct, frozen=True):
@@ -99,20 +99,8 @@ CLAIMS_FILE = Operation(
 )
 
 _of_sid = equals(coupon_claim, sid="wanted_sid", claim_type="wanted_type")
-_place = tuple_(coupon_claim.c.newest_first, coupon_claim.c.coupon_code)
 _LINES = Query(
-    lambda: (
-        select(*(coupon_claim.c[name] for name in ReadyClaim._fields))
-        .where(
-            _of_sid,
-            coupon_claim.c.newest_first > bindparam("newest", type_=BigInteger),
-            coupon_claim.c.newest_first <= bindparam("oldest", type_=BigInteger),
-            _place
-            > tuple_(bindparam("last", type_=BigInteger), bindparam("last_code", type_=String)),
-        )
-        .order_by(coupon_claim.c.newest_first, coupon_claim.c.coupon_code)
-        .limit(bindparam("most"))
-    )
+    lambda: lines_after(*(coupon_claim.c[name] for name in ReadyClaim._fields), of=[_of_sid])
 )
 _OF_ITS_SECOND = Query(
     lambda: (
@@ -168,17 +156,8 @@ def _file_handler(services: Services) -> Handler:
             lines_max -= await _lines_up_to(database, pages, window, after, call.account_id)
 
         async def read(position: Position | None, most: int) -> list[Line]:
-            last = position or _FIRST
-            rows = await database.fetch_long(
-                _LINES,
-                call.account_id,
-                **values,
-                newest=-window.end_s,
-                oldest=-window.start_s,
-                last=last.newest_first,
-                last_code=last.id,
-                most=most,
-            )
+            span = lines_values(window.start_s, window.end_s, position, most)
+            rows = await database.fetch_long(_LINES, call.account_id, **values, **span)
             claims = map(ReadyClaim._make, rows)
             return [
                 Line(Position(each.newest_first, each.coupon_code), shown.record(each) + b"\n")

@@ -9,12 +9,10 @@ from sqlalchemy import (
     BigInteger,
     ColumnElement,
     Select,
-    String,
     bindparam,
     cast,
     func,
     select,
-    tuple_,
     union_all,
 )
 
@@ -27,6 +25,8 @@ from tollway.operations.exports import (
     Line,
     Position,
     changed_line,
+    lines_after,
+    lines_values,
     not_a_line,
     not_an_export,
     priced_export,
@@ -42,7 +42,6 @@ from tollway.operations.subject import Handler, MoreCall, Priced, Services, Stre
 from tollway.store.query import Query, equals
 
 _ID = Text(max_length=64)
-_FIRST = Position(-(2**62), "")
 
 
 class OrdersExportRequest(msgspec.Struct, frozen=True):
@@ -114,22 +113,15 @@ def _count() -> Select[Any]:
 
 
 _COUNT = Query(_count)
-_place = tuple_(shop_order.c.newest_first, shop_order.c.order_sn)
 _LINES = Query(
-    lambda: (
-        select(shop_order.c.newest_first, shop_order.c.order_sn, shop_order.c.ready)
-        .where(
+    lambda: lines_after(
+        *(shop_order.c[name] for name in ("newest_first", "order_sn", "ready")),
+        of=[
             shop_order.c.owner_id == bindparam("owner"),
-            shop_order.c.newest_first > bindparam("newest", type_=BigInteger),
-            shop_order.c.newest_first <= bindparam("oldest", type_=BigInteger),
-            _place
-            > tuple_(bindparam("last", type_=BigInteger), bindparam("last_sn", type_=String)),
             # What was stored later is not paid for. A sum, so that the planner does not choose the
             # index of changes.
             shop_order.c.change_no + 0 <= bindparam("last_change", type_=BigInteger),
-        )
-        .order_by(shop_order.c.newest_first, shop_order.c.order_sn)
-        .limit(bindparam("most"))
+        ],
     )
 )
 _POSITION = Query(
@@ -186,17 +178,9 @@ def _file_handler(services: Services) -> Handler:
             after = Position(row[0], request.after)
 
         async def read(position: Position | None, most: int) -> list[Line]:
-            last = position or _FIRST
+            span = lines_values(start_ms, end_ms, position, most)
             rows = await database.fetch_long(
-                _LINES,
-                call.account_id,
-                owner=owner_id,
-                newest=-end_ms,
-                oldest=-start_ms,
-                last=last.newest_first,
-                last_sn=last.id,
-                last_change=change_no,
-                most=most,
+                _LINES, call.account_id, owner=owner_id, last_change=change_no, **span
             )
             return [Line(Position(time, sn), ready + b"0}\n") for time, sn, ready in rows]
 
