@@ -9,9 +9,9 @@ from typing import Protocol
 
 import apsw
 import pytest
-from sqlalchemy import bindparam, func, select
 
 from tests.faults.disk import AFTER, BUSY, CORRUPT, FULL, IOERR, KINDS, NOMEM, Fault, FaultyDisk
+from tests.support.any_rows import ADD, COUNT, stored
 from tests.support.in_loop import InLoop
 from tests.support.stores import Store
 from tollway.ledger.accounts import open_account
@@ -19,7 +19,6 @@ from tollway.ledger.charges import Act, ActResult, Charge
 from tollway.ledger.charging import ChargeBatcher
 from tollway.ledger.entries import amount_left, newest_entries, top_up
 from tollway.ledger.runtime import Runtime
-from tollway.operations.product_analysis.schema import product
 from tollway.store.database import (
     CommitUnknownError,
     StoreBusyError,
@@ -28,20 +27,12 @@ from tollway.store.database import (
     Transaction,
 )
 from tollway.store.open import OpenDatabase, open_database
-from tollway.store.query import Query
 from tollway.store.sqlite.database import SqliteDatabase
 from tollway.telemetry.metrics import Metrics
 
 pytestmark = pytest.mark.sqlite
 
 RUNTIME = Runtime()
-# Any table will do to see whether an act was done.
-ADD = Query(
-    product.insert().values(
-        product_id=bindparam("product_id"), title="t", picture_url="", shop_name="s"
-    )
-)
-COUNT = Query(select(func.count()).select_from(product))
 ENDLESS = 10**6
 
 
@@ -68,10 +59,9 @@ class Bench:
     async def left(self) -> tuple[int, list[str | None], int]:
         """The balance, the requests that were charged, and how many acts were done."""
         entries = await newest_entries(self.database, self._account, "credits", 100)
-        row = await self.database.fetch_one(COUNT)
-        assert row is not None
+        done = await stored(self.database)
         charged = sorted(str(each.request_id) for each in entries if each.kind == "charge")
-        return await amount_left(self.database, self._account, "credits"), charged, row[0]
+        return await amount_left(self.database, self._account, "credits"), charged, done
 
     def charged_after_a_kill(self) -> int:
         """How many charges a gateway would find that begins after a kill at this moment."""

@@ -15,15 +15,13 @@ from unittest.mock import patch
 
 import apsw
 import pytest
-from sqlalchemy import bindparam
 
 from tests.faults.disk import IOERR, Fault, FaultyDisk, checkpoints_every
 from tests.power.disk import Disk, put_back
+from tests.support.any_rows import ADD
 from tests.support.stores import Store
-from tollway.operations.product_analysis.schema import product
 from tollway.store.database import CommitUnknownError, StoreError
 from tollway.store.open import OpenDatabase, open_database
-from tollway.store.query import Query
 from tollway.store.small_commits import PieceBudget
 from tollway.store.sqlite.writer import Writer
 from tollway.telemetry.metrics import Metrics
@@ -34,11 +32,6 @@ WRITES = 60
 STATES = 100
 _CHECKPOINT_PAGES = 40
 _UPKEEP_SHARE = 0.3
-ADD = Query(
-    product.insert().values(
-        product_id=bindparam("product_id"), title="t", picture_url="", shop_name="s"
-    )
-)
 
 
 class Written(NamedTuple):

@@ -5,21 +5,15 @@ from functools import partial
 from sqlalchemy import bindparam, select
 
 from tests.ledger import ledger_calls
+from tests.support.any_rows import ADD
 from tollway.contract.reasons import Reason, Refusal
 from tollway.ledger.charges import Act, ActResult, Charge
 from tollway.ledger.holds import capture, release, reserve
-from tollway.operations.product_analysis.schema import product
 from tollway.pipeline.call import Call
 from tollway.store.database import Row, Transaction
 from tollway.store.query import Query
 from tollway.store.schema.ledger import hold
 
-# Any table will do to see whether a deed was done.
-_DO = Query(
-    product.insert().values(
-        product_id=bindparam("product_id"), title="", picture_url="", shop_name=""
-    )
-)
 _HOLDS = Query(
     select(hold.c.id, hold.c.state, hold.c.request_id)
     .where(hold.c.account_id == bindparam("of_account"), hold.c.id.like(bindparam("ids")))
@@ -45,7 +39,7 @@ def perform(call: Call) -> None:
 
 async def _deed(what: str, transaction: Transaction, charge: Charge) -> ActResult:
     if what != ledger_calls.FREE:
-        await transaction.execute(_DO, product_id=charge.request_id)
+        await transaction.execute(ADD, product_id=charge.request_id)
     if what == ledger_calls.FAIL:
         raise AsMeantError
     replay_of = ledger_calls.EARLIER if what == ledger_calls.FREE else None

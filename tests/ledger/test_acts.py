@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 from sqlalchemy import bindparam, func, select
 
+from tests.support.any_rows import ADD
 from tests.support.stores import Store
 from tollway.ledger.accounts import find_account, open_account
 from tollway.ledger.charge_transaction import ChargeResults, post_charges
@@ -25,12 +26,6 @@ from tollway.telemetry.metrics import Metrics
 T = TypeVar("T")
 RUNTIME = Runtime()
 KEY = IdempotencyKey("k", b"\1f", lambda _: False, lambda data: data, None)
-# Any table will do to see whether an act is there.
-DO = Query(
-    product.insert().values(
-        product_id=bindparam("product_id"), title="t", picture_url="", shop_name="s"
-    )
-)
 DONE = Query(
     select(func.count()).select_from(product).where(product.c.product_id == bindparam("wanted"))
 )
@@ -38,7 +33,7 @@ DONE = Query(
 
 def act(name: str, *, is_paid: bool = True, error: Exception | None = None) -> Act:
     async def work(transaction: Transaction, _: Charge) -> ActResult:
-        await transaction.execute(DO, product_id=name)
+        await transaction.execute(ADD, product_id=name)
         if error is not None:
             raise error
         return ActResult(b"{}", is_paid)
@@ -144,7 +139,7 @@ async def test_an_act_whose_key_another_kept_meanwhile_is_undone_and_tried_again
         # What is kept here is of another transaction, which is rolled back in the end.
         if next(times) == 1:
             await keep(transaction, replace(charge, request_id="other"), KEY, result)
-        await transaction.execute(DO, product_id=name)
+        await transaction.execute(ADD, product_id=name)
         return result
 
     account = (await open_account(database, RUNTIME, name)).id

@@ -8,7 +8,8 @@ from msgspec.structs import replace
 from sqlalchemy import func, select
 
 from tests.ledger.charging_bench import Bench
-from tests.ledger.test_acts import DO, KEY, Outcome, act, is_done
+from tests.ledger.test_acts import KEY, Outcome, act, is_done
+from tests.support.any_rows import ADD
 from tests.support.stores import Store
 from tollway.contract.reasons import Reason, Refusal
 from tollway.ledger.accounts import open_account
@@ -63,7 +64,7 @@ class Group:
             if name in self._left_out:
                 results.append(None)
                 continue
-            await transaction.execute(DO, product_id=name)
+            await transaction.execute(ADD, product_id=name)
             results.append(ActResult(b"together", is_paid=name not in self._unpaid))
         if self._error is not None:
             raise self._error
@@ -254,7 +255,7 @@ def test_on_a_server_one_that_another_writer_was_faster_than_is_tried_again(
         tries.append(name)
         # At the second look it finds what the other has stored.
         if len(tries) == 1:
-            await transaction.execute(DO, product_id=known)
+            await transaction.execute(ADD, product_id=known)
         return ActResult(b"found", is_paid=True)
 
     outcome = Outcome(store, name, 100, [work, act(name)])

@@ -3,22 +3,13 @@
 import asyncio
 from time import monotonic
 
-from sqlalchemy import bindparam, func, select
-
-from tollway.operations.product_analysis.schema import product
+from tests.support.any_rows import ADD
 from tollway.store.database import Transaction
 from tollway.store.postgresql.change_listener import _POLLS_PER_S
 from tollway.store.postgresql.database import PostgresqlDatabase
-from tollway.store.query import Query
 from tollway.telemetry.metrics import Metrics
 
 DEADLINE_S = 20
-ADD = Query(
-    product.insert().values(
-        product_id=bindparam("product_id"), title="t", picture_url="", shop_name="s"
-    )
-)
-COUNT = Query(select(func.count()).select_from(product))
 
 
 def opened(url: str, call_timeout_s: float | None = None) -> PostgresqlDatabase:
@@ -27,12 +18,6 @@ def opened(url: str, call_timeout_s: float | None = None) -> PostgresqlDatabase:
 
 async def add(transaction: Transaction, name: str = "a") -> None:
     await transaction.execute(ADD, product_id=name)
-
-
-async def count(database: PostgresqlDatabase) -> int:
-    row = await database.fetch_one(COUNT)
-    assert row is not None
-    return int(row[0])
 
 
 async def until_changed(database: PostgresqlDatabase, before: object) -> None:

@@ -8,7 +8,8 @@ import asyncpg
 import pytest
 from sqlalchemy import bindparam, func, select
 
-from tests.store.on_postgresql import ADD, COUNT, add, count, opened
+from tests.store.on_postgresql import add, opened
+from tests.support.any_rows import ADD, COUNT, stored
 from tests.support.pair import Pair
 from tests.support.postgresql import new_database, run_on
 from tests.support.stores import Store
@@ -47,7 +48,7 @@ def test_two_that_do_the_same_at_once_are_done_one_after_the_other(store: Store)
 
         done = await asyncio.gather(*(database.write(add_if_none) for _ in range(2)))
         assert sorted(done) == [False, True]
-        assert (await count(database), runs) == (1, 3)
+        assert (await stored(database), runs) == (1, 3)
 
     store.do(work)
 
@@ -130,16 +131,16 @@ def test_a_connection_lost_during_a_commit_leaves_a_doubt(
 
 async def test_without_a_free_connection_a_read_fails_as_busy(store: Store) -> None:
     database = PostgresqlDatabase(store.url, 2, Metrics(), connections=1)
-    assert await count(database) == 0
+    assert await stored(database) == 0
     # From now on no read has to connect, only to find the connection free.
     database._patience_s = 0.1
     slow = asyncio.ensure_future(database.fetch_one(SLEEP))
     await asyncio.sleep(0)
     with pytest.raises(StoreBusyError, match="in use"):
-        await count(database)
+        await stored(database)
     with pytest.raises(StoreBusyError, match="statement timeout"):
         await slow
-    assert await count(database) == 0
+    assert await stored(database) == 0
     await database.close()
 
 
@@ -154,7 +155,7 @@ async def test_a_failure_that_is_passed_over_commits_nothing(store: Store) -> No
 
     with pytest.raises(StoreError, match="a failed statement was ignored"):
         await database.write(pass_over)
-    assert await count(database) == 0
+    assert await stored(database) == 0
 
     async def mind(transaction: Transaction) -> None:
         await add(transaction)
@@ -163,7 +164,7 @@ async def test_a_failure_that_is_passed_over_commits_nothing(store: Store) -> No
                 await add(transaction)
 
     await database.write(mind)
-    assert await count(database) == 1
+    assert await stored(database) == 1
     await database.close()
 
 
@@ -185,7 +186,7 @@ def test_any_other_warning_of_the_server_is_no_doubt(store: Store) -> None:
         # Both ways to commit; the trigger fires with the commit itself.
         await database.write(add)
         await database.write_statement(ADD, product_id="b")
-        assert await count(database) == 2
+        assert await stored(database) == 2
         await database.close()
 
     asyncio.run(work())
@@ -207,7 +208,7 @@ def test_a_commit_that_did_not_wait_for_the_standby_leaves_a_doubt() -> None:
                 await asyncio.to_thread(run_on, pair.primary.url, CANCEL)
             with pytest.raises(CommitUnknownError, match="synchronous replication"):
                 await waiting
-            assert await count(patient) == 3, "the server itself holds both for committed"
+            assert await stored(patient) == 3, "the server itself holds both for committed"
         await patient.write(lambda tx: add(tx, "d"))
         await asyncio.gather(impatient.close(), patient.close())
 
@@ -236,7 +237,7 @@ def test_no_limit_of_the_servers_own_ends_a_transaction(call_timeout_s: float | 
             await add(transaction, "b")
 
         await database.write(take_time)
-        assert await count(database) == 2
+        assert await stored(database) == 2
         await database.close()
 
     asyncio.run(work())

@@ -7,7 +7,8 @@ from time import monotonic
 import pytest
 from sqlalchemy import func, select
 
-from tests.store.on_postgresql import DEADLINE_S, add, count, opened, settled, until_changed
+from tests.store.on_postgresql import DEADLINE_S, add, opened, settled, until_changed
+from tests.support.any_rows import stored
 from tests.support.pair import Pair
 from tests.support.ports import free_port
 from tests.support.postgresql import Server, run_on
@@ -30,7 +31,7 @@ async def until_back(database: PostgresqlDatabase) -> None:
     began_s = monotonic()
     while True:
         try:
-            await count(database)
+            await stored(database)
             return
         except StoreUnavailableError:
             assert monotonic() - began_s < DEADLINE_S
@@ -42,7 +43,7 @@ async def test_an_outage_is_reported_at_once_and_ends_by_itself(server: Server) 
     await migrate(database)
     await database.write(add)
     await asyncio.to_thread(server.stop)
-    for attempt in (count, lambda each: each.write(lambda tx: add(tx, "lost"))):
+    for attempt in (stored, lambda each: each.write(lambda tx: add(tx, "lost"))):
         began_s = monotonic()
         with pytest.raises(StoreUnavailableError):
             await attempt(database)
@@ -51,9 +52,9 @@ async def test_an_outage_is_reported_at_once_and_ends_by_itself(server: Server) 
     await until_changed(database, database.change_mark())
     await asyncio.to_thread(server.start)
     await until_back(database)
-    assert await count(database) == 1
+    assert await stored(database) == 1
     await database.write(lambda tx: add(tx, "b"))
-    assert await count(database) == 2
+    assert await stored(database) == 2
     await database.close()
 
 
@@ -153,7 +154,7 @@ def test_while_no_host_answers_one_is_tried_and_other_tasks_fail_at_once(
     async def attempt(database: PostgresqlDatabase) -> float:
         began_s = monotonic()
         with pytest.raises(StoreUnavailableError, match="no answer within 1 s; 127"):
-            await count(database)
+            await stored(database)
         return monotonic() - began_s
 
     async def work() -> None:

@@ -10,12 +10,11 @@ from time import monotonic
 
 import apsw
 import pytest
-from sqlalchemy import bindparam, func, select
 
 from tests.faults.disk import FaultyDisk
 from tests.power.disk import Step, Sync
+from tests.support.any_rows import ADD, stored
 from tests.support.stores import Store
-from tollway.operations.product_analysis.schema import product
 from tollway.store.database import (
     StoreBusyError,
     StoreUnavailableError,
@@ -23,7 +22,6 @@ from tollway.store.database import (
 )
 from tollway.store.open import OpenDatabase, open_database
 from tollway.store.postgresql.errors import ConflictError
-from tollway.store.query import Query
 from tollway.store.small_commits import PieceBudget
 from tollway.store.sqlite import write_ahead_log
 from tollway.store.sqlite.connection import Connection
@@ -31,12 +29,6 @@ from tollway.store.sqlite.database import SqliteDatabase
 from tollway.store.sqlite.files import WriteLock
 from tollway.telemetry.metrics import Metrics
 
-ADD = Query(
-    product.insert().values(
-        product_id=bindparam("product_id"), title="t", picture_url="", shop_name="s"
-    )
-)
-COUNT = Query(select(func.count()).select_from(product))
 DEADLINE_S = 30
 
 
@@ -49,13 +41,6 @@ def adds(*names: str, then: Exception | None = None) -> Callable[[Transaction], 
         return len(names)
 
     return work
-
-
-async def stored(database: OpenDatabase) -> int:
-    row = await database.fetch_one(COUNT)
-    assert row is not None
-    count: int = row[0]
-    return count
 
 
 async def test_work_that_raises_is_rolled_back_and_the_next_works(database: OpenDatabase) -> None:
