@@ -23,6 +23,7 @@ import tollway
 from tests.support.authorities import load_authorities_once
 from tests.support.engines import ENGINES, Engine, use
 from tests.support.fake_carrier import FakeCarrier
+from tests.support.figures import store_with_figures
 from tests.support.forks import share
 from tests.support.gateway import Gateway
 from tests.support.in_loop import InLoop
@@ -33,7 +34,7 @@ from tests.support.postgresql import databases_of, drop
 from tests.support.scheduling import EngineScheduling, ShortReports
 from tests.support.server_files import use_memory
 from tests.support.stores import Store
-from tollway.operations.product_analysis.demo import fill_figures, product_ids
+from tollway.operations.product_analysis.demo import product_ids
 from tollway.store.open import OpenDatabase
 
 PRODUCT = product_ids(1)[0]
@@ -226,9 +227,8 @@ def today() -> date:
 
 @pytest.fixture(scope="session")
 def store(tmp_path_factory: pytest.TempPathFactory, today: date, engine: Engine) -> Store:
-    made = Store(tmp_path_factory.mktemp("gateway") / "tollway.db")
-    made.do(lambda database: fill_figures(database, products=2, days=40, last=today))
-    return made
+    path = tmp_path_factory.mktemp("gateway") / "tollway.db"
+    return store_with_figures(path, today, products=2, days=40)
 
 
 @pytest.fixture
@@ -257,9 +257,7 @@ def question(today: date) -> dict[str, str]:
 @pytest.fixture
 def own_store(tmp_path: Path, today: date) -> Store:
     """A database for one test alone, for those that break or stop things."""
-    made = Store(tmp_path / "tollway.db")
-    made.do(lambda database: fill_figures(database, products=1, days=1, last=today))
-    return made
+    return store_with_figures(tmp_path / "tollway.db", today)
 
 
 @pytest.fixture

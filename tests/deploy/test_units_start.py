@@ -13,11 +13,12 @@ import pytest
 
 from tests.deploy.units import Installed, parse
 from tests.docs.pages import ROOT, blocks_of
+from tests.support.figures import store_with_figures
 from tests.support.gateway import ANALYSIS
 from tests.support.ledger import CALLS, amount_left, new_caller
 from tests.support.ports import free_port
 from tests.support.stores import Store
-from tollway.operations.product_analysis.demo import fill_figures, product_ids
+from tollway.operations.product_analysis.demo import product_ids
 
 
 @pytest.fixture
@@ -27,9 +28,7 @@ def place(tmp_path: Path) -> Installed:
 
 def make_store(place: Installed, today: date) -> Store:
     place.at("/var/lib/tollway").mkdir(parents=True)
-    made = Store(place.at("/var/lib/tollway/tollway.db"))
-    made.do(lambda database: fill_figures(database, products=1, days=1, last=today))
-    return made
+    return store_with_figures(place.at("/var/lib/tollway/tollway.db"), today)
 
 
 def wait_until_serving(server: subprocess.Popen[str]) -> None:

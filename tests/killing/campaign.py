@@ -17,12 +17,12 @@ from tests.killing.restarts import Lives
 from tests.support import forks
 from tests.support.coupons import NOON_S, claim, load_claims
 from tests.support.fake_carrier import ISSUE, FakeCarrier
+from tests.support.figures import store_with_figures
 from tests.support.ledger import new_caller
 from tests.support.remote import connected_carrier, eventually
-from tests.support.stores import Store
 from tests.support.waybills import new_carrier, new_customer
 from tollway.operations.coupon_claims.operation import COUPON_CLAIMS
-from tollway.operations.product_analysis.demo import fill_figures, product_ids
+from tollway.operations.product_analysis.demo import product_ids
 from tollway.operations.product_analysis.operation import PRODUCT_ANALYSIS
 
 # The carrier's misbehaviour is over long before a message counts as lost.
@@ -63,9 +63,8 @@ class Campaign:
     ) -> None:
         self.seed = seed
         self._chance = random.Random(seed)
-        self._store = store = Store(folder / "tollway.db")
+        self._store = store = store_with_figures(folder / "tollway.db", today)
         self._carrier = FakeCarrier(folder)
-        store.do(lambda database: fill_figures(database, products=1, days=1, last=today))
         load_claims(store, [claim(f"c{n}", NOON_S + n) for n in range(3)])
         reads = (PRODUCT_ANALYSIS, COUPON_CLAIMS)
         fast = {"calls": PLENTY, "credits_": PLENTY, "rate_limit": 1_000_000}

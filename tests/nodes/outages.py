@@ -6,14 +6,13 @@ from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
 
+from tests.support.figures import store_with_figures
 from tests.support.gateway import Gateway
 from tests.support.ledger import Caller, new_caller
 from tests.support.load import assert_a_lost_entry_is_noticed
 from tests.support.outage import Experience, assert_nothing_was_lost, call_through
 from tests.support.pair import Pair
 from tests.support.postgresql import Server
-from tests.support.stores import Store
-from tollway.operations.product_analysis.demo import fill_figures
 
 CALLS = 1_000_000
 CLIENTS = 16
@@ -73,8 +72,7 @@ class _World:
 
     def __init__(self, folder: Path, url: str, today: date) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self.store = Store(folder / "tollway.db", url)
-        self.store.do(lambda database: fill_figures(database, products=1, days=1, last=today))
+        self.store = store_with_figures(folder / "tollway.db", today, url)
         self.caller: Caller = new_caller(self.store, calls=CALLS, rate_limit=1_000_000)
         self.gateway = Gateway(self.store, workers=2)
         self.processes = self.gateway.workers()

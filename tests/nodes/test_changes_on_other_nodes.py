@@ -11,6 +11,7 @@ from tests.support import forks
 from tests.support.clients import new_client, obtain, revoke
 from tests.support.consent import allow, ask, new_asker, new_person
 from tests.support.engines import Engine
+from tests.support.figures import store_with_figures
 from tests.support.gateway import Gateway
 from tests.support.ledger import CALLS, RUNTIME, new_caller
 from tests.support.postgresql import run_on
@@ -19,7 +20,6 @@ from tests.support.stores import Store
 from tollway.consent.grants import revoke_grant
 from tollway.ledger.entries import top_up
 from tollway.ledger.tokens import revoke_token
-from tollway.operations.product_analysis.demo import fill_figures
 from tollway.store.cache_versions import directory_changed
 from tollway.store.postgresql import change_listener
 from tollway.store.postgresql.database import PostgresqlDatabase
@@ -41,9 +41,7 @@ CUT = f"SELECT pg_terminate_backend(pid) {_LISTENING}"
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory, today: date, engine: Engine) -> Store:
     """What the two nodes serve; each test has callers of its own."""
-    made = Store(tmp_path_factory.mktemp("served") / "tollway.db")
-    made.do(lambda database: fill_figures(database, products=1, days=1, last=today))
-    return made
+    return store_with_figures(tmp_path_factory.mktemp("served") / "tollway.db", today)
 
 
 @pytest.fixture(params=["both hear", "both were cut off"])

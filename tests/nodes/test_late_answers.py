@@ -11,6 +11,7 @@ from typing import TypeVar
 import pytest
 
 from tests.support.consent import allow, ask, new_asker, new_person
+from tests.support.figures import store_with_figures
 from tests.support.gateway import Gateway
 from tests.support.late_answers import LateAnswers
 from tests.support.ledger import RUNTIME, new_caller
@@ -18,7 +19,6 @@ from tests.support.stores import Store
 from tollway.consent.grants import revoke_grant
 from tollway.ledger.token_format import token_hash
 from tollway.ledger.tokens import revoke_token
-from tollway.operations.product_analysis.demo import fill_figures
 from tollway.operations.product_analysis.records import ProductRecord
 from tollway.operations.product_analysis.storage import FigureLoader, row_of
 from tollway.store.database import Database, Transaction
@@ -30,9 +30,7 @@ T = TypeVar("T")
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory, today: date, engine: str) -> Store:
-    made = Store(tmp_path_factory.mktemp("late") / "tollway.db")
-    made.do(lambda database: fill_figures(database, products=1, days=1, last=today))
-    return made
+    return store_with_figures(tmp_path_factory.mktemp("late") / "tollway.db", today)
 
 
 @pytest.fixture(scope="module")

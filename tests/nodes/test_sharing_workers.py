@@ -12,6 +12,7 @@ from datetime import date
 import httpx
 import pytest
 
+from tests.support.figures import store_with_figures
 from tests.support.gateway import ANALYSIS, Gateway
 from tests.support.ledger import Caller, calls_left, new_caller
 from tests.support.load import LoadResult, assert_ledger_adds_up, flood
@@ -19,7 +20,6 @@ from tests.support.stores import Store
 from tollway.ledger.entries import top_up
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.tokens import revoke_token
-from tollway.operations.product_analysis.demo import fill_figures
 
 # So many connections that no worker is left without one.
 CONNECTIONS = 24
@@ -30,9 +30,7 @@ CALLS_BEFORE, CALLS_AFTER = 100, 300
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory, today: date, engine: str) -> Store:
-    made = Store(tmp_path_factory.mktemp("workers") / "tollway.db")
-    made.do(lambda database: fill_figures(database, products=1, days=1, last=today))
-    return made
+    return store_with_figures(tmp_path_factory.mktemp("workers") / "tollway.db", today)
 
 
 @pytest.fixture(scope="module")

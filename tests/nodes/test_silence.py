@@ -7,12 +7,11 @@ from time import monotonic
 
 import pytest
 
+from tests.support.figures import store_with_figures
 from tests.support.gateway import Gateway, Reply
 from tests.support.ledger import new_caller
 from tests.support.pair import Pair
 from tests.support.postgresql import Server, run_on
-from tests.support.stores import Store
-from tollway.operations.product_analysis.demo import fill_figures
 
 pytestmark = pytest.mark.postgresql
 
@@ -25,8 +24,7 @@ class Served:
     """A gateway on a server of its own, and paid calls to it."""
 
     def __init__(self, folder: Path, direct: str, url: str, today: date) -> None:
-        store = Store(folder / "tollway.db", direct)
-        store.do(lambda database: fill_figures(database, products=1, days=1, last=today))
+        store = store_with_figures(folder / "tollway.db", today, direct)
         self._token = new_caller(store, calls=1000, rate_limit=1000).token
         store.url = url
         self.gateway = Gateway(store, call_timeout_s=SLOW_ANSWER_S)

@@ -10,6 +10,7 @@ import httpx
 import msgspec
 import pytest
 
+from tests.support.figures import store_with_figures
 from tests.support.gateway import Gateway, Reply
 from tests.support.ledger import RUNTIME, calls_left, new_caller
 from tests.support.orders import order, sealer_of
@@ -19,7 +20,6 @@ from tests.support.pushes import EVERYONE, SOURCE, push
 from tests.support.remote import eventually
 from tests.support.stores import Store
 from tollway.intake.sources import add_source
-from tollway.operations.product_analysis.demo import fill_figures
 
 pytestmark = pytest.mark.postgresql
 
@@ -38,9 +38,7 @@ def pair() -> Iterator[Pair]:
 
 @pytest.fixture
 def store(pair: Pair, tmp_path: Path, today: date) -> Store:
-    made = Store(tmp_path / "tollway.db", pair.url)
-    made.do(lambda database: fill_figures(database, products=1, days=1, last=today))
-    return made
+    return store_with_figures(tmp_path / "tollway.db", today, pair.url)
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ import pytest
 
 from tests.support.consent import allow, ask, new_asker, new_person
 from tests.support.engines import Engine
+from tests.support.figures import store_with_figures
 from tests.support.gateway import Gateway, Reply
 from tests.support.ledger import RUNTIME, Caller, calls_left, credits_left, new_caller
 from tests.support.stores import Store
@@ -27,7 +28,6 @@ from tollway.ledger.permissions import (
     set_closed,
 )
 from tollway.ledger.tokens import revoke_token
-from tollway.operations.product_analysis.demo import fill_figures
 from tollway.operations.product_analysis.operation import PRODUCT_ANALYSIS
 from tollway.operations.waybills.more_calls import WAYBILL_BATCH
 from tollway.operations.waybills.operation import WAYBILLS
@@ -38,8 +38,7 @@ pytestmark = pytest.mark.postgresql
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory, today: date, engine: Engine) -> Store:
-    made = Store(tmp_path_factory.mktemp("unheard") / "tollway.db")
-    made.do(lambda database: fill_figures(database, products=1, days=1, last=today))
+    made = store_with_figures(tmp_path_factory.mktemp("unheard") / "tollway.db", today)
     made.run("ALTER TABLE version DISABLE TRIGGER version_changed")
     return made
 

@@ -14,6 +14,7 @@ import pytest
 
 from tests.support.browsers import Browser
 from tests.support.consent import new_person
+from tests.support.figures import store_with_figures
 from tests.support.gateway import ANALYSIS, Gateway
 from tests.support.ledger import RUNTIME, Caller, new_caller
 from tests.support.orders import OWNER, order, put_orders, sealer_of
@@ -29,7 +30,6 @@ from tollway.gateway.oauth import GRANT_TYPE, TOKEN_PATH
 from tollway.intake.sources import add_source
 from tollway.ledger.token_format import SECRET, mint
 from tollway.operations.orders.operation import ORDERS
-from tollway.operations.product_analysis.demo import fill_figures
 from tollway.operations.product_analysis.operation import PRODUCT_ANALYSIS
 from tollway.webhooks.signature import key_of, sign
 
@@ -41,8 +41,7 @@ CROWD = 24
 
 @pytest.fixture(scope="module")
 def own(tmp_path_factory: pytest.TempPathFactory, today: date, engine: str) -> Store:
-    store = Store(tmp_path_factory.mktemp("crowds") / "tollway.db")
-    store.do(lambda database: fill_figures(database, products=1, days=1, last=today))
+    store = store_with_figures(tmp_path_factory.mktemp("crowds") / "tollway.db", today)
     put_orders(store, [order("sn-1", remark="请尽快发货")])
     return store
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from datetime import date
 from urllib.parse import urlencode
 
 import pytest
@@ -11,19 +10,11 @@ from tests.support.gateway import ANALYSIS, Gateway
 from tests.support.ledger import Caller, calls_left, new_caller
 from tests.support.raw import request, talk
 from tests.support.stores import Store
-from tollway.operations.product_analysis.demo import fill_figures
 
 HOST = "Host: 127.0.0.1"
 CLOSE = "Connection: close"
 # Less than the default time limits of a gateway.
 IN_TIME_S = 9
-
-
-@pytest.fixture(scope="module")
-def its_store(tmp_path_factory: pytest.TempPathFactory, today: date, engine: str) -> Store:
-    made = Store(tmp_path_factory.mktemp("hostile") / "tollway.db")
-    made.do(lambda database: fill_figures(database, products=1, days=1, last=today))
-    return made
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,6 @@
 """With http_status = "mapped", each code comes with the HTTP status that was decided for it."""
 
 from collections.abc import Callable, Iterator
-from datetime import date
 
 import pytest
 
@@ -12,18 +11,10 @@ from tests.support.rates import at_once
 from tests.support.stores import Store
 from tollway.ledger.permissions import set_closed
 from tollway.ledger.tokens import revoke_token
-from tollway.operations.product_analysis.demo import fill_figures
 from tollway.operations.product_analysis.operation import PRODUCT_ANALYSIS
 
 NAME = PRODUCT_ANALYSIS.name
 Get = Callable[[Caller], Reply]
-
-
-@pytest.fixture(scope="module")
-def its_store(tmp_path_factory: pytest.TempPathFactory, today: date, engine: str) -> Store:
-    made = Store(tmp_path_factory.mktemp("mapped") / "tollway.db")
-    made.do(lambda database: fill_figures(database, products=1, days=1, last=today))
-    return made
 
 
 @pytest.fixture(scope="module")

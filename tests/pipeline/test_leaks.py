@@ -2,7 +2,6 @@
 metrics."""
 
 from collections.abc import Iterator
-from datetime import date
 
 import pytest
 
@@ -14,16 +13,8 @@ from tests.support.remote import eventually
 from tests.support.stores import Store
 from tollway.gateway.oauth import TOKEN_PATH
 from tollway.ledger.token_format import SECRET, mint
-from tollway.operations.product_analysis.demo import fill_figures
 
 CANARY = "canary7f3a9"
-
-
-@pytest.fixture(scope="module")
-def its_store(tmp_path_factory: pytest.TempPathFactory, today: date, engine: str) -> Store:
-    made = Store(tmp_path_factory.mktemp("leaks") / "tollway.db")
-    made.do(lambda database: fill_figures(database, products=1, days=1, last=today))
-    return made
 
 
 @pytest.fixture(scope="module")

@@ -12,13 +12,13 @@ from itertools import pairwise
 
 import pytest
 
+from tests.support.figures import store_with_figures
 from tests.support.functions import change_function, held_clock, without_limit
 from tests.support.gateway import Gateway, assert_no_hidden_error
 from tests.support.ledger import Caller, calls_left, new_caller
 from tests.support.load import LoadResult, assert_ledger_adds_up, fire, flood
 from tests.support.rates import at_once
 from tests.support.stores import Store
-from tollway.operations.product_analysis.demo import fill_figures
 
 NODES, CLIENTS, CREDIT = 4, 32, 400
 CLIENTS_OF_A_FLOOD = 3
@@ -29,9 +29,7 @@ PAUSE_S = 0.01
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory, today: date, engine: str) -> Store:
-    made = Store(tmp_path_factory.mktemp("nodes") / "tollway.db")
-    made.do(lambda database: fill_figures(database, products=1, days=1, last=today))
-    return made
+    return store_with_figures(tmp_path_factory.mktemp("nodes") / "tollway.db", today)
 
 
 @pytest.fixture(scope="module")

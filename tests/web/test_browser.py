@@ -16,13 +16,13 @@ from playwright.sync_api import Page, Route
 from tests.support.browsers import operator_link
 from tests.support.chromium import IN_CHROMIUM, in_thread, sign_in
 from tests.support.consent import PASSWORD, ask, new_asker, new_person
+from tests.support.figures import store_with_figures
 from tests.support.gateway import ANALYSIS, Gateway
 from tests.support.ledger import RUNTIME, new_caller
 from tests.support.members import new_member
 from tests.support.stores import Store
 from tollway.ledger.accounts import open_account
 from tollway.operations.catalogue import ALL_OPERATIONS, OPERATIONS
-from tollway.operations.product_analysis.demo import fill_figures
 from tollway.store.last_runs import AUDIT, note_run
 from tollway.web.jobs import JOB_PREFIX, Job
 
@@ -31,12 +31,7 @@ pytestmark = IN_CHROMIUM
 
 @pytest.fixture
 def own_store(tmp_path: Path, today: date) -> Store:
-    def make() -> Store:
-        made = Store(tmp_path / "tollway.db")
-        made.do(lambda database: fill_figures(database, products=1, days=1, last=today))
-        return made
-
-    return in_thread(make)
+    return in_thread(lambda: store_with_figures(tmp_path / "tollway.db", today))
 
 
 def test_from_the_printed_link_to_the_receipt(
