@@ -2,9 +2,11 @@
 misbehave, with a gateway that asks it."""
 
 from collections.abc import Iterator
+from datetime import date
 
 import pytest
 
+from tests.support.all_operations import small_world
 from tests.support.consent import Person, allow, new_asker, new_person
 from tests.support.fake_carrier import FakeCarrier
 from tests.support.gateway import Gateway
@@ -24,6 +26,12 @@ def asker(store: Store, person: Person) -> Caller:
     made = new_asker(store)
     allow(store, made, person)
     return made
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory, today: date, engine: str) -> Store:
+    """A small world of all operations."""
+    return small_world(Store(tmp_path_factory.mktemp("world") / "tollway.db"), today)
 
 
 @pytest.fixture(scope="module")

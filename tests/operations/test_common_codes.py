@@ -27,11 +27,6 @@ NEEDED = {
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory, today: date, engine: str) -> Store:
-    return small_world(Store(tmp_path_factory.mktemp("all") / "tollway.db"), today)
-
-
-@pytest.fixture(scope="module")
 def served(world: Store) -> Iterator[Gateway]:
     with Gateway(world) as gateway:
         yield gateway

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.support.all_operations import all_operations_caller, ask, good_request, small_world
+from tests.support.all_operations import all_operations_caller, ask, good_request
 from tests.support.gateway import Gateway, Reply
 from tests.support.ledger import Caller, amount_left
 from tests.support.remote import eventually
@@ -24,11 +24,6 @@ from tollway.operations.waybills.operation import WAYBILLS
 
 each_operation = pytest.mark.parametrize("operation", OPERATIONS, ids=lambda each: each.name)
 _orders = count(1)
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory, today: date) -> Store:
-    return small_world(Store(tmp_path_factory.mktemp("keys") / "tollway.db"), today)
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,6 @@ from tests.support.all_operations import (
     all_operations_caller,
     ask,
     good_request,
-    small_world,
 )
 from tests.support.gateway import Gateway, Reply, reply_of
 from tests.support.ledger import Caller, amount_left
@@ -26,11 +25,6 @@ from tollway.ledger.usage import day_start_s
 from tollway.operations.catalogue import BY_NAME, OPERATIONS
 
 FORM = "application/x-www-form-urlencoded"
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory, today: date) -> Store:
-    return small_world(Store(tmp_path_factory.mktemp("lenient") / "tollway.db"), today)
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from sqlalchemy import text
 
-from tests.support.all_operations import all_operations_caller, ask, good_request, small_world
+from tests.support.all_operations import all_operations_caller, ask, good_request
 from tests.support.gateway import Gateway
 from tests.support.ledger import RUNTIME, new_caller
 from tests.support.orders import sealer_of
@@ -28,13 +28,6 @@ from tollway.store.database import Database, Transaction
 from tollway.store.query import Query
 
 READY = [each for each in SUBJECTS if each.ready is not None]
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory, today: date, engine: str) -> Store:
-    made = Store(tmp_path_factory.mktemp("ready") / "tollway.db")
-    small_world(made, today)
-    return made
 
 
 def remade(store: Store, subject: Subject) -> Remade:

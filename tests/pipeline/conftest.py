@@ -20,7 +20,8 @@ def its_store(tmp_path_factory: pytest.TempPathFactory, today: date, engine: str
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory, today: date) -> Store:
+def world(tmp_path_factory: pytest.TempPathFactory, today: date, engine: str) -> Store:
+    """A small world of all operations."""
     return small_world(Store(tmp_path_factory.mktemp("world") / "tollway.db"), today)
 
 
