@@ -157,6 +157,22 @@ def test_a_load_that_breaks_off_says_how_much_is_stored(
     assert "stored" not in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("rejects", ["/dev/full", "missing/rejects.jsonl"])
+def test_rejects_that_cannot_be_written_do_not_end_the_load(
+    figures: Figures, file: Path, capsys: pytest.CaptureFixture[str], rejects: str
+) -> None:
+    assert tollway(str(file), "--rejects", rejects) == 1
+    answer = capsys.readouterr()
+    assert answer.err.startswith(f"What is rejected cannot be written to {rejects}: No s")
+    assert answer.err.endswith(". The rest is loaded all the same.\n")
+    assert answer.err.count("\n") == 1
+    assert "4 records read, 2 stored (2 of them new or changed), 2 rejected." in answer.out
+    assert "Line 5: " in answer.out and rejects not in answer.out
+    assert [row[0] for row in figures.rows("product")] == ["p1", "p2"]
+    assert tollway(str(file), "--rejects", rejects, "--json") == 1
+    assert json.loads(capsys.readouterr().out)["rejects"] is None
+
+
 def test_a_folder_is_named_as_one(
     tmp_path: Path, file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

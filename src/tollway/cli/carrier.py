@@ -162,8 +162,8 @@ async def _put_routes(
         f"Carrier {carrier} has {change.in_all:,} in all.",
         *(f"  Line {each.line}: {each.reason}." for each in rejected[:REJECTED_SHOWN]),
     ]
-    if rejected:
-        shown.append(f"The rejected ones and their reasons are in {rejects_path}.")
+    if reject_file.written:
+        shown.append(f"The rejected ones and their reasons are in {reject_file.written}.")
     value = {**msgspec.structs.asdict(change), "rejected": len(rejected)}
     return Output(value, *shown, failure="" if rejected else None)
 

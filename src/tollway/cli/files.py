@@ -4,12 +4,13 @@ load replaces it."""
 
 import os
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from glob import escape
 from pathlib import Path
 from typing import BinaryIO
 
 import msgspec
+import typer
 
 from tollway.cli.command import CommandError, UsageError
 from tollway.store.durable_files import to_disk
@@ -74,7 +75,7 @@ REJECTED_SHOWN = 10
 
 class RejectFile:
     """The records of a source that are wrong; opened with the first, so that a clean one leaves no
-    such file."""
+    such file. If it cannot be written, the work goes on: what it came to is reported at its end."""
 
     def __init__(self, path: Path, source: Path | None, stack: ExitStack) -> None:
         if source is not None and path.exists() and source.exists() and path.samefile(source):
@@ -85,11 +86,32 @@ class RejectFile:
         self._path = path
         self._stack = stack
         self._file: BinaryIO | None = None
+        self._is_failed = False
+
+    @property
+    def written(self) -> str | None:
+        """Its name, if it has all that was rejected."""
+        return None if self._is_failed or self._file is None else str(self._path)
 
     def write(self, reject: msgspec.Struct) -> None:
-        if self._file is None:
-            self._file = self._stack.enter_context(self._path.open("wb"))
-        self._file.write(msgspec.json.encode(reject) + b"\n")
+        if self._is_failed:
+            return
+        try:
+            if self._file is None:
+                self._file = self._stack.enter_context(self._path.open("wb"))
+            self._file.write(msgspec.json.encode(reject) + b"\n")
+            # If this waited until the file is closed, its error would end what is done by then.
+            self._file.flush()
+        except OSError as error:
+            self._is_failed = True
+            if self._file is not None:
+                with suppress(OSError):
+                    self._file.close()
+            typer.echo(
+                f"What is rejected cannot be written to {self._path}: {error.strerror}. "
+                "The rest is loaded all the same.",
+                err=True,
+            )
 
 
 def rejects_beside(file: Path) -> Path:

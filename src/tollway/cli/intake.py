@@ -208,11 +208,10 @@ async def _import(
     rejects: Path | None,
 ) -> Output:
     database = await session.open()
-    rejects_path = rejects or rejects_beside(file)
     subject = f"records {kind.name}"
     reasons: list[str] = []
     with ExitStack() as stack:
-        reject_file = RejectFile(rejects_path, file, stack)
+        reject_file = RejectFile(rejects or rejects_beside(file), file, stack)
 
         def on_reject(reject: Reject) -> None:
             if len(reasons) < REJECTED_SHOWN:
@@ -233,7 +232,6 @@ async def _import(
             raise
     done = {"file": str(file), **msgspec.to_builtins(result)}
     await note_act(database, session.runtime, "import", subject, done)
-    shown_rejects = str(rejects_path) if result.rejected else None
     shown = [
         f"{counted(result.read, 'record')} read, {result.stored:,} stored "
         f"({result.changed:,} of them new or changed), {result.rejected:,} rejected.",
@@ -245,9 +243,9 @@ async def _import(
         shown.append(f"There is no record {'on its first visible sheet' if is_sheet else 'in it'}.")
     if ignored := _ignored_columns(kind, file):
         shown.append(f"Not used, because no such column is known: {', '.join(ignored)}.")
-    if result.rejected:
-        shown.append(f"The rejected ones and their reasons are in {shown_rejects}.")
-    value = {**msgspec.to_builtins(result), "rejects": shown_rejects}
+    if reject_file.written:
+        shown.append(f"The rejected ones and their reasons are in {reject_file.written}.")
+    value = {**msgspec.to_builtins(result), "rejects": reject_file.written}
     return Output(value, *shown, failure="" if result.rejected else None)
 
 

@@ -91,7 +91,7 @@ async def add(
         result = await add_numbers(
             database, carrier, shop or SHARED, texts, on_reject, runtime=session.runtime
         )
-    written = str(rejects_path) if rejects_path and result.rejected else None
+    written = reject_file.written if reject_file else None
     change = PoolChange(
         carrier, shop, result.read, result.loaded, result.rejected, reasons, written
     )
