@@ -22,6 +22,8 @@ from tollway.cli.main import app  # noqa: E402
 signal.signal(signal.SIGINT, _interrupt)
 
 _INTERRUPTED = 130
+# As a shell reports a program that SIGPIPE ended: a script can tell it from a failure.
+_PIPE_CLOSED = 128 + signal.SIGPIPE
 # What to do about an error of the system whose own words do not say it.
 _ADVICE = {
     errno.EACCES: " Change its rights or those of its folder, or run this as another user.",
@@ -59,11 +61,14 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         _end(usage_sentence(error), error.exit_code)
     except (typer.Abort, KeyboardInterrupt):
         status = _INTERRUPTED
-    except BrokenPipeError:
+    except (BrokenPipeError, SystemExit) as ended:
+        # Typer makes a SystemExit of it.
+        if not isinstance(ended.__context__ or ended, BrokenPipeError):
+            raise
         # The reader of the output has closed it. What is still buffered is dropped, or the
         # interpreter would complain about it when it ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        _end("", 1)
+        _end("", _PIPE_CLOSED)
     except Exception as error:
         if not isinstance(error, _expected_errors()):
             raise

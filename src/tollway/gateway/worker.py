@@ -167,9 +167,17 @@ class Application:
             self._settings.host, self._settings.port
         ):
             await asyncio.sleep(_LISTENING_INTERVAL_S)
-        if self._worker_group.serves():
+        if not self._worker_group.serves():
+            return
+        try:
             sys.stdout.write(self._greeting)
             sys.stdout.flush()
+        except OSError as error:
+            logger.error(
+                "the gateway serves, but standard output took no greeting and no sign-in link "
+                "(%s): `tollway operator link operator` prints another link",
+                error.strerror,
+            )
 
 
 async def _regularly(
