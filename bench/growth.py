@@ -329,6 +329,8 @@ def main() -> None:
     options = parser.parse_args()
     if needed := missing({"wrk": "wrk", "taskset": "util-linux", "setarch": "util-linux"}):
         sys.exit(f"The curves need {', '.join(needed)}.")
+    # Now, and not after the run, whose results would be lost.
+    options.docs.mkdir(parents=True, exist_ok=True)
     length, its_machine, steal, curves = LENGTHS[options.length], machine(), Steal(), []
     with tempfile.TemporaryDirectory(prefix="tollway-bench-") as name:
         for make in (accounts_curve, connections_curve, workers_curve):

@@ -243,6 +243,8 @@ def main() -> None:
         sys.exit(f"The bench needs {', '.join(needed)}.")
     if (os.cpu_count() or 1) < 2:
         sys.exit("The bench needs two cores: one for the servers, one for the load.")
+    # Now, and not after the run, whose results would be lost.
+    options.docs.mkdir(parents=True, exist_ok=True)
     os.sched_setaffinity(0, {LOAD_CORE})
     with tempfile.TemporaryDirectory(prefix="tollway-bench-") as name:
         found = run(Path(name), options.length)

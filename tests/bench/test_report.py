@@ -1,11 +1,14 @@
 """The table of `make bench`, and the page that it writes."""
 
+import sys
 from pathlib import Path
+from unittest.mock import Mock
 from xml.etree import ElementTree
 
 import msgspec
 import pytest
 
+from bench import performance
 from bench.growth_curves import CURVES_FILE, Curve, Growth
 from bench.page import RESULTS_FILE, write_page
 from bench.report import comparison, goals, paced_table, printed, ratio_table, rounds_text
@@ -158,6 +161,23 @@ def test_the_page_is_made_wholly_from_the_file(tmp_path: Path) -> None:
         assert f"performance/{chart}" in page
         drawn = ElementTree.parse(tmp_path / "performance" / chart)
         assert drawn.getroot().tag.endswith("svg")
+
+
+def test_a_folder_for_the_page_is_made_before_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    docs = tmp_path / "new" / "docs"
+
+    def run(*_: object) -> Results:
+        assert docs.is_dir()
+        return results()
+
+    monkeypatch.setattr(sys, "argv", ["bench", "quick", "--docs", str(docs)])
+    monkeypatch.setattr(performance, "run", run)
+    monkeypatch.setattr(performance, "missing", lambda _: [])
+    monkeypatch.setattr(performance, "os", Mock(cpu_count=lambda: 2))
+    performance.main()
+    assert (docs / "performance.md").is_file()
 
 
 def test_a_curve_becomes_a_chart_and_a_sentence(tmp_path: Path) -> None:
