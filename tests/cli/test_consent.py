@@ -133,6 +133,12 @@ MATERIAL = {
     "benefits": [{"start_ms": 0, "end_ms": 2_000_000_000_000, "condition": 9900, "discount": 1000}],
     "items": [{"item_id": 5, "url": "https://a.example/i"}],
 }
+
+
+def _benefit(start_ms: int, end_ms: int) -> dict[str, int]:
+    return {"start_ms": start_ms, "end_ms": end_ms, "condition": 1, "discount": 1}
+
+
 WRONG_MATERIAL = (
     ({"promotion_type": "5"}, "promotion_type"),
     ({"remain_count": 11}, "remain_count"),
@@ -141,8 +147,12 @@ WRONG_MATERIAL = (
     ({"display_start_ms": 1_768_435_200}, "display_start_ms: it is before the year 2000"),
     ({"display_end_ms": 1_768_435_200}, "display_end_ms: it is before the year 2000"),
     (
-        {"benefits": [{"start_ms": 0, "end_ms": 1_768_435_200, "condition": 1, "discount": 1}]},
+        {"benefits": [_benefit(0, 1_768_435_200)]},
         "benefits[0].end_ms: it is before the year 2000",
+    ),
+    (
+        {"benefits": [_benefit(10**12, 10**12), _benefit(10**12, 0), _benefit(10**12, 10**12 - 1)]},
+        "benefits[2].end_ms: it is before start_ms; send a later time",
     ),
     ({"promotion_url": "javascript:alert(1)"}, "promotion_url"),
     ({"promotion_url": "https://a.example/?pid=mm_1_1_1"}, "pid"),

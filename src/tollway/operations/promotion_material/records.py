@@ -85,6 +85,11 @@ def checked_material(values: dict[str, object]) -> MaterialRecord:
         check_since_2000(field, at_ms / 1000, MILLISECONDS_OR_ZERO)
     if record.display_start_ms >= record.display_end_ms:
         raise RecordError("display_end_ms", "it is not after display_start_ms", "a later time")
+    for number, benefit in enumerate(record.benefits):
+        # An end of 0 is none.
+        if 0 < benefit.end_ms < benefit.start_ms:
+            field = f"benefits[{number}].end_ms"
+            raise RecordError(field, "it is before start_ms", "a later time")
     for field, link in _links(record):
         problem = _link_problem(link)
         if problem:
