@@ -56,7 +56,7 @@ class Migratable(Reader, Protocol):
     dialect: str
 
     async def schema_revision(self) -> str | None:
-        """The revision the database is at; None when it is empty."""
+        """The revision the database is at; None when it is empty or of another program."""
 
     async def schema_differences(self) -> list[str]:
         """The parts of the schema that no migration made, or that differ from what one made."""
@@ -112,6 +112,8 @@ async def check_current(database: Migratable) -> None:
     found, newest = await database.schema_revision(), newest_revision()
     if found != newest and not await _is_newer_and_compatible(database, found):
         check_known(found)
+        if found is None:
+            await _refuse_others_tables(database, database.dialect)
         raise SchemaError(
             f"The database is at schema {found or 'none'}, this version needs {newest}: "
             "run `tollway migrate`."
@@ -161,9 +163,9 @@ async def _is_newer_and_compatible(database: Migratable, found: str | None) -> b
     return row is not None and row[0] in _known()
 
 
-async def _refuse_others_tables(transaction: Transaction, dialect: str) -> None:
+async def _refuse_others_tables(reader: Reader, dialect: str) -> None:
     """A mistyped name can be that of another program's database."""
-    row = await transaction.fetch_one(_A_TABLE[dialect])
+    row = await reader.fetch_one(_A_TABLE[dialect])
     if row is not None:
         raise SchemaError(
             f"The database has tables, such as {row[0]}, and no schema of Tollway: it may be of "

@@ -22,7 +22,9 @@ _BE_BRIEF = "SET LOCAL lock_timeout = '2s'"
 
 
 async def revision_of(connection: Connection) -> str | None:
-    return await _only(connection, "alembic_version", "version_num")
+    found = await _only(connection, "alembic_version", "version_num")
+    # Other programs that use Alembic have revisions of another form.
+    return found if found and found.isdecimal() else None
 
 
 async def unfinished_move_of(connection: Connection) -> str | None:

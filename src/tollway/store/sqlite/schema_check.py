@@ -18,12 +18,12 @@ _CAN_ACT = ("trigger", "view")
 
 
 def revision_of(connection: apsw.Connection) -> str | None:
-    """The last migration of a file; None if it has none."""
+    """The last migration of a file; None if it has none, or one of another program's."""
     table = "SELECT 1 FROM sqlite_schema WHERE name = 'alembic_version'"
     if not connection.execute(table).fetchall():
         return None
     row = connection.execute("SELECT version_num FROM alembic_version").fetchone()
-    return str(row[0]) if row else None
+    return str(row[0]) if row and str(row[0]).isdecimal() else None
 
 
 def differences(connection: apsw.Connection) -> list[str]:
