@@ -290,10 +290,11 @@ def test_a_line_that_tells_excel_the_separator_is_no_header(tmp_path: Path, firs
     ]
 
 
-def test_a_header_that_cannot_be_read_is_one_sentence(tmp_path: Path) -> None:
+@pytest.mark.parametrize("quote", ["", '"'])
+def test_a_header_that_cannot_be_read_is_one_sentence(tmp_path: Path, quote: str) -> None:
     path = tmp_path / "mac.csv"
-    path.write_bytes(b"kind,product_id\rproduct,p1\r")
-    with pytest.raises(IntakeError, match="header"):
+    path.write_text(f"{quote}kind{quote},product_id\rproduct,p1\r", newline="")
+    with pytest.raises(IntakeError, match=r"header .* carriage return alone"):
         list(read_records(path))
 
 

@@ -146,6 +146,11 @@ def _csv(content: BinaryIO, tell: Callable[[], int]) -> Iterator[RawRecord]:
     if names is None:
         names, further = _names_over_lines(first, lines, delimiter)
         header += further
+        if not names and "\r" in first.rstrip():
+            raise IntakeError(
+                "The header line of the file has no end, because its lines end with a carriage "
+                "return alone (CR): save it again as CSV UTF-8."
+            )
     columns = Columns(names)
     # Strict: otherwise an unclosed quote would silently take the records after it into its cell.
     rows = csv.reader(lines, delimiter=delimiter, strict=True)
