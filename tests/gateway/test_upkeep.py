@@ -2,6 +2,7 @@
 rest from being done, and nothing is lost."""
 
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from msgspec.structs import replace
@@ -25,6 +26,7 @@ from tollway.ledger.usage import roll_up
 from tollway.operations.orders.storage import RETAINED_ORDERS
 from tollway.operations.subject import Removal
 from tollway.settings import Settings
+from tollway.store import attempts
 from tollway.store.database import Database, StoreUnavailableError, Transaction
 from tollway.store.query import Query
 from tollway.store.schema.ledger import usage_cursor
@@ -69,6 +71,41 @@ STEPS: dict[str, tuple[object, str]] = {
     "sessions": (upkeep, "sweep_sessions"),
     "sign_in_attempts": (upkeep, "sweep_attempts"),
 }
+
+
+def test_an_outage_of_the_database_has_a_line_when_it_begins_some_meanwhile_and_one_at_its_end(
+    own_store: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    passed_s, is_away = 0, True
+
+    async def deliver_due(*_: object) -> None:
+        if is_away:
+            raise StoreUnavailableError("connection refused")
+
+    async def work(gateway: Gateway) -> None:
+        nonlocal passed_s, is_away
+        monkeypatch.setattr(Deliverer, "deliver_due", deliver_due)
+        monkeypatch.setattr(upkeep, "watch", deliver_due)
+        monkeypatch.setattr(attempts, "time", Mock(monotonic=lambda: passed_s))
+        caplog.clear()
+        for passed_s in range(70):  # noqa: B007 - what the clock says
+            await gateway.upkeep.deliver_webhooks()
+            await gateway.upkeep.watch_accounts()
+        is_away = False
+        await gateway.upkeep.deliver_webhooks()
+        await gateway.upkeep.watch_accounts()
+        await gateway.upkeep.deliver_webhooks()
+
+    in_gateway(own_store, monkeypatch, work)
+    both = "delivering webhooks, watching accounts"
+    assert caplog.messages == [
+        "delivering webhooks failed and will be tried again: connection refused",
+        f"still failing after 30 s, and tried 60 times since the last line ({both}): connection "
+        "refused",
+        f"still failing after 60 s, and tried 60 times since the last line ({both}): connection "
+        "refused",
+        "delivering webhooks succeeds again, 69 s after the first failure",
+    ]
 
 
 @pytest.mark.parametrize("error", [StoreUnavailableError("cut off"), LookupError("a bug")])

@@ -94,13 +94,18 @@ def test_many_notes_are_few_commits_one_at_a_time(store: Store) -> None:
     assert (counting.commits, counting.at_once_max) == (3, 1)
 
 
-def test_what_the_database_does_not_take_is_tried_again(store: Store) -> None:
+def test_what_the_database_does_not_take_is_tried_again_and_logged_once(
+    store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
     async def work(database: Database) -> list[str]:
         notes = RefusedCallLog(Counting(database, refusals=3), Metrics())  # type: ignore[arg-type]
         notes.add(note("again", 1))
         return await until_written(database, "again", 1)
 
     assert store.do(work) == ["00001"]
+    begun, ended = caplog.messages
+    assert begun.endswith("receipts failed and will be tried again: another process writes")
+    assert ended.startswith("writing notes for receipts succeeds again, ")
 
 
 @pytest.mark.parametrize(("most", "kept"), [(5, 5), (50, 8)])

@@ -21,8 +21,9 @@ from tollway.ledger.tokens import record_use
 from tollway.ledger.usage import ENTRIES_AT_ONCE, roll_up
 from tollway.pipeline.authenticate import Authenticate
 from tollway.settings import Settings
+from tollway.store.attempts import Attempts
 from tollway.store.clock import clock_offset_s, common_ms, earlier_ms
-from tollway.store.database import Database, StoreError
+from tollway.store.database import Database
 from tollway.store.last_runs import AUDIT, BACKUP, last_outcomes
 from tollway.store.months import make_months_ahead
 from tollway.store.serving_nodes import Presence
@@ -70,6 +71,7 @@ class Upkeep:
         self._sealer = resources.vault.sealer
         self._erase_again_s: dict[tuple[str, int], float] = {}
         self._erase_failed: dict[tuple[str, int], bool] = {}
+        self._attempts = Attempts()
         self._began_s = time.time()
         self._clock = cautious_clock()
         self._warn_again_s = 0.0
@@ -167,7 +169,9 @@ class Upkeep:
 
     async def erase_receivers(self) -> None:
         """Erases what the owners of shops want erased; only the first worker does."""
-        if self._is_first and not await self._is_done("erasing receivers", self._erase_all()):
+        if self._is_first and not await self._attempts.is_done(
+            "erasing receivers", self._erase_all()
+        ):
             self._failed("erasing")
 
     async def _erase_all(self) -> None:
@@ -176,7 +180,9 @@ class Upkeep:
             began_s, which = time.monotonic(), (erasure.owner_id, erasure.asked_at_s)
             if began_s >= self._erase_again_s.get(which, 0):
                 what = f"erasing the receivers of shop {erasure.owner_id}"
-                self._erase_failed[which] = not await self._is_done(what, self._erase(erasure))
+                # With a line each time: it pauses for long, and another node may complete it.
+                is_done = await Attempts().is_done(what, self._erase(erasure))
+                self._erase_failed[which] = not is_done
                 # If it failed or waits for a carrier, pause: each attempt reads all waybills.
                 took_s = time.monotonic() - began_s
                 again_s = max(_ERASE_AGAIN_S, _ERASE_PAUSE_FACTOR * took_s)
@@ -244,18 +250,7 @@ class Upkeep:
         self._gauges.upkeep_succeeded_s.setdefault(step, self._began_s)
 
     async def _try(self, step: str, what: str, work: Awaitable[object]) -> None:
-        if await self._is_done(what, work):
+        if await self._attempts.is_done(what, work):
             self._succeeded(step)
         else:
             self._failed(step)
-
-    async def _is_done(self, what: str, work: Awaitable[object]) -> bool:
-        try:
-            await work
-        except StoreError as error:
-            logger.error("%s failed and will be tried again: %s", what, error)
-        except Exception:
-            logger.exception("%s failed and will be tried again", what)
-        else:
-            return True
-        return False

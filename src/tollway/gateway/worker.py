@@ -16,6 +16,7 @@ from tollway.gateway.worker_group import WorkerGroup, is_asked_to_stop
 from tollway.pipeline.bodies import Message, Receive, Scope, Send
 from tollway.pipeline.http import Edge
 from tollway.settings import Settings, SettingsError
+from tollway.store.attempts import Attempts
 from tollway.store.database import StoreBusyError, StoreError, StoreUnavailableError
 from tollway.store.open import is_shared
 from tollway.telemetry.logs import LogWriter
@@ -146,6 +147,7 @@ class Application:
     async def _start(self) -> Gateway:
         parent = self._worker_group.main_process
         gateway = Gateway(self._settings, self._worker_group, self._number, self._log)
+        attempts, what = Attempts(), "the start of the gateway"
         while True:
             try:
                 await gateway.start()
@@ -154,9 +156,10 @@ class Application:
                 is_over = is_asked_to_stop() or os.getppid() != parent
                 if is_over or not is_shared(self._settings.database):
                     raise
-                logger.error("the gateway cannot start yet and tries again: %s", error)
+                attempts.failed(what, error)
                 await asyncio.sleep(_START_INTERVAL_S)
             else:
+                attempts.succeeded(what)
                 return gateway
 
     async def _greet(self) -> None:
@@ -185,13 +188,9 @@ async def _regularly(
 ) -> None:
     """Runs work at intervals, even after an error: a bug must not stop it for good."""
     await asyncio.sleep(first_after_s)
+    attempts = Attempts()
     while True:
-        try:
-            await work()
-        except StoreError as error:
-            logger.error("%s failed and will be tried again: %s", what, error)
-        except Exception:
-            logger.exception("%s failed and will be tried again", what)
+        await attempts.is_done(what, work())
         await asyncio.sleep(every_s)
 
 

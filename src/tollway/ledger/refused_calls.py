@@ -22,6 +22,7 @@ from sqlalchemy import and_, bindparam, func, or_, select
 
 from tollway.contract.reasons import Reason
 from tollway.contract.receipt import FreeReason
+from tollway.store.attempts import Attempts
 from tollway.store.database import Database, StoreError, Transaction
 from tollway.store.query import Query, alike, changed, equals, insert_row
 from tollway.store.schema.ledger import entry, refused_call
@@ -30,6 +31,7 @@ from tollway.telemetry.metrics import Metrics
 
 _WRITE_AFTER_S = 0.2
 _RETRY_AFTER_S = 1.0
+_WRITING = "writing notes for receipts"
 # Rows per commit: a call that is charged meanwhile waits for one such commit at most.
 _BATCH_MAX = 500
 _WAITING_MAX = 20_000
@@ -168,6 +170,7 @@ class RefusedCallLog:
     def __init__(self, database: Database, metrics: Metrics) -> None:
         self._database = database
         self._metrics = metrics
+        self._attempts = Attempts()
         self._waiting: deque[RefusedCall] = deque()
         self._minute = _Minute()
         # The kinds whose count has changed since it was written, and when counts were written.
@@ -204,8 +207,10 @@ class RefusedCallLog:
                 try:
                     await self._write()
                 except StoreError as error:
-                    logger.error("notes for receipts wait to be written: %s", error)
+                    self._attempts.failed(_WRITING, error)
                     pause_s = _RETRY_AFTER_S
+                else:
+                    self._attempts.succeeded(_WRITING)
         finally:
             self._running = None
 
