@@ -120,6 +120,14 @@ def test_links_lead_to_the_port_that_is_served(served: Served) -> None:
         assert json.loads(shown.stdout)["url"].startswith(f"{served.address}/")
 
 
+def test_its_owners_are_known_since_it_was_made(served: Served) -> None:
+    made_s = (served.folder / "demo.db.demo.json").stat().st_mtime
+    shown = run(COMMAND, "shop", "list", "--json", cwd=served.folder, env=served.environment)
+    added = [each["added_at_s"] for each in json.loads(shown.stdout)]
+    assert len(added) == 4
+    assert all(made_s - 600 < each < made_s + 1 for each in added)
+
+
 def test_agents_find_the_operations_as_tools(served: Served) -> None:
     async def tools() -> set[str]:
         async with connected_agent(served.address, served.world["token"]) as client:

@@ -4,6 +4,8 @@ each that did not.
 The sandbox has the same owners, but there they cannot sign in, because they are not real.
 """
 
+from msgspec.structs import replace
+
 from tollway.consent.grant_cache import SANDBOX_ACCOUNT
 from tollway.consent.grants import GrantRequest, give_grant, put_grant
 from tollway.consent.owners import Owner, add_owner, put_owner
@@ -37,7 +39,8 @@ async def add_demo_owners(database: Database, runtime: Runtime, account_id: str)
 
     async def work(transaction: Transaction) -> None:
         for owner in (USER, USER_UNAUTHORIZED, SHOP):
-            await put_owner(transaction, owner, _NO_SIGN_IN)
+            added = replace(owner, added_at_s=runtime.at_s())
+            await put_owner(transaction, added, _NO_SIGN_IN)
 
     await database.write(work)
     await add_owner(database, runtime, SHOP_UNAUTHORIZED, password)
