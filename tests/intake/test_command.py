@@ -189,3 +189,18 @@ def test_the_file_to_be_loaded_is_not_taken_for_its_rejects(
         assert tollway(str(file), "--rejects", str(rejects)) == 2
         assert "is the file to be loaded" in capsys.readouterr().err
     assert file.read_text(encoding="utf-8") == CONTENT
+
+
+def test_a_file_of_something_else_is_not_replaced_by_rejects(
+    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    precious, empty = tmp_path / "precious.jsonl", tmp_path / "empty"
+    precious.write_text('{"product_id": "p1"}\n')
+    assert tollway(str(file), "--rejects", str(precious)) == 2
+    assert f"{precious} exists and has other content" in capsys.readouterr().err
+    assert precious.read_text() == '{"product_id": "p1"}\n'
+    empty.touch()
+    # The second time it has the rejects of the first.
+    for _ in range(2):
+        assert tollway(str(file), "--rejects", str(empty)) == 1
+        assert len(empty.read_text(encoding="utf-8").splitlines()) == 2

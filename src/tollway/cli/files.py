@@ -3,6 +3,7 @@ disk when the command ends; a damaged database is refused. Rejected records are 
 load replaces it."""
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from glob import escape
@@ -71,6 +72,8 @@ def refuse_damaged(database: Path, name: Path, advice: str = "") -> None:
 
 # The terminal shows at most this many rejected records; the reject file has all.
 REJECTED_SHOWN = 10
+# How a file of rejected records, numbers or rows begins; an empty one was perhaps made for them.
+_BEGINS = re.compile(rb'\Z|{"(line|position)":')
 
 
 class RejectFile:
@@ -82,6 +85,12 @@ class RejectFile:
             raise UsageError(f"{path} is the file to be loaded: name another one with --rejects.")
         # Rejects of an earlier load would look like this one's. A device is left alone.
         if path.is_file():
+            with path.open("rb") as file:
+                if not _BEGINS.match(file.read(20)):
+                    raise UsageError(
+                        f"{path} exists and has other content than rejected records: name "
+                        "another file with --rejects."
+                    )
             path.unlink()
         self._path = path
         self._stack = stack
