@@ -1,15 +1,20 @@
 """`tollway import product-figures`: the command, its report and its reject file."""
 
+import asyncio
 import gzip
 import json
 import os
+import signal
 from pathlib import Path
+from typing import Any
 
 import openpyxl
 import pytest
 
 from tests.intake.conftest import Figures
 from tollway.__main__ import main
+from tollway.cli import intake
+from tollway.intake.loading import load
 
 CONTENT = (
     "kind,product_id,title,shop_name\n"
@@ -155,6 +160,22 @@ def test_a_load_that_breaks_off_says_how_much_is_stored(
     cut.write_bytes(whole[:5])
     assert tollway(str(cut)) == 1
     assert "stored" not in capsys.readouterr().err
+
+
+def test_a_load_that_is_stopped_says_how_much_is_stored(
+    file: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def stopped_load(*arguments: Any) -> None:
+        await load(*arguments)
+        # Ctrl+C, before the load has reported what it did.
+        signal.raise_signal(signal.SIGINT)
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(intake, "load", stopped_load)
+    assert tollway(str(file)) == 130
+    assert capsys.readouterr().err == (
+        "2 of its records are stored; load all of it again: those stay as they are.\nStopped.\n"
+    )
 
 
 @pytest.mark.parametrize("rejects", ["/dev/full", "missing/rejects.jsonl"])

@@ -1,6 +1,7 @@
 """`tollway import`, `records`, `source` and `intake`: data from files, what is kept ready of it,
 the sources that push orders, and what they pushed that could not be stored."""
 
+from asyncio import CancelledError
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import islice
@@ -223,12 +224,16 @@ async def _import(
         result = LoadResult()
         try:
             await load(database, loader, chunks, on_reject, progress, result)
-        except Exception as error:
-            if result.stored:
-                error.add_note(
-                    f"{result.stored:,} of its records are stored; load all of it again: those "
-                    "stay as they are."
-                )
+        except BaseException as error:
+            note = (
+                f"{result.stored:,} of its records are stored; load all of it again: those stay as "
+                "they are."
+            )
+            if result.stored and isinstance(error, CancelledError):
+                # Ctrl+C ends a command with one word.
+                typer.echo(note, err=True)
+            elif result.stored:
+                error.add_note(note)
             raise
     done = {"file": str(file), **msgspec.to_builtins(result)}
     await note_act(database, session.runtime, "import", subject, done)
