@@ -45,7 +45,6 @@ HEAVY = {
     "httpx2",
     "jinja2",
     "PIL",
-    "prometheus_client",
     "pydantic",
     "rich",
     "starlette",

@@ -7,7 +7,6 @@ from enum import StrEnum
 from time import monotonic
 from typing import Any
 
-from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -16,6 +15,7 @@ from starlette.types import Receive, Scope, Send
 from tollway.store.cache_versions import write_nothing_new
 from tollway.store.concurrency import SingleFlight
 from tollway.store.database import Database, StoreBusyError, StoreCrowdedError, StoreError
+from tollway.telemetry.families import CONTENT_TYPE
 
 DESCRIPTION_PATH = "/openapi.json"
 # The same for all clients until the gateway is upgraded.
@@ -132,7 +132,7 @@ def probe_routes(metrics: Callable[[], Awaitable[bytes]], readiness: Readiness) 
         return JSONResponse({"status": "ready"})
 
     async def show_metrics(_: Request) -> Response:
-        return Response(await shared_metrics(), media_type=CONTENT_TYPE_LATEST)
+        return Response(await shared_metrics(), media_type=CONTENT_TYPE)
 
     return [
         Route("/healthz", healthz),
