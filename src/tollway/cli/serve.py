@@ -14,7 +14,6 @@ from tollway.cli.command import CommandError, Session, all_tables, command, run
 from tollway.cli.operator import LINK_MINUTES, operator_url
 from tollway.cli.output import Output, encodable, progress_bar
 from tollway.cli.parameters import option
-from tollway.consent.owners import list_owners
 from tollway.demo.world_file import (
     DemoWorld,
     curl_line,
@@ -247,7 +246,8 @@ async def _ensure_world(session: Session, address: str | None, *, is_new: bool) 
 
     It keeps the address under which it was last served, unless there is another.
     """
-    # Imported here: otherwise only the workers load the operations.
+    # Imported here: otherwise only the workers load these.
+    from tollway.consent.owners import list_owners
     from tollway.demo.world import continue_world, make_world, world_records
 
     database, settings = session.open_any(), session.settings
