@@ -35,7 +35,14 @@ NOT_FOR_CALLS = {
     "tollway.web",
 }
 # What the main process leaves to its workers.
-FOR_WORKERS = {"starlette", "tollway.gateway.gateway", "tollway.operations", "tollway.pipeline"}
+FOR_WORKERS = {
+    "cryptography",
+    "starlette",
+    "tollway.consent.owners",
+    "tollway.gateway.gateway",
+    "tollway.operations",
+    "tollway.pipeline",
+}
 # What takes long to load and only some commands need.
 HEAVY = {
     "alembic",
