@@ -29,6 +29,7 @@ NOT_FOR_CALLS = {
     "pydantic",
     "rich",
     "sqlalchemy.dialects.postgresql",
+    "starlette",
     "tollway.gateway.openapi",
     "tollway.gateway.site",
     "tollway.intake.push",
@@ -37,7 +38,6 @@ NOT_FOR_CALLS = {
 # What the main process leaves to its workers.
 FOR_WORKERS = {
     "cryptography",
-    "starlette",
     "tollway.consent.owners",
     "tollway.gateway.gateway",
     "tollway.operations",
