@@ -24,7 +24,7 @@ from tollway.demo.world_file import (
 )
 from tollway.identity.people import an_operator_has_a_password
 from tollway.identity.sign_in_links import ensure_operator, new_link
-from tollway.ledger.account_list import AccountFilter, accounts_page
+from tollway.ledger.accounts import has_accounts
 from tollway.ledger.runtime import UNATTENDED
 from tollway.settings import Settings, SettingsError
 from tollway.store.key_check import (
@@ -103,7 +103,7 @@ def serve(
         if not with_demo:
             warnings.extend(await _prepare(session, is_alone=lock is not None))
             note_address(world_path(settings), settings.address)
-            if not await accounts_page(session.open_any(), AccountFilter(), "", 1):
+            if not await has_accounts(session.open_any()):
                 next_lines.extend(_FIRST_STEPS)
             return None, await _operator_link(session, is_demo=False)
         with _making_alone(settings):
@@ -265,7 +265,7 @@ async def _ensure_world(session: Session, address: str | None, *, is_new: bool) 
             now_s=session.runtime.at_s(),
             zone=settings.zone,
         )
-    if await accounts_page(database, AccountFilter(), "", 1) or await list_owners(database):
+    if await has_accounts(database) or await list_owners(database):
         raise CommandError(_NOT_EMPTY)
     with progress_bar("Making the demo world", world_records(), has_lines=True) as advance:
         return await make_world(
