@@ -1,6 +1,7 @@
 """Runs the command `tollway`, and turns an error into one sentence and an exit status."""
 
 import errno
+import gc
 import os
 import signal
 import sys
@@ -12,6 +13,8 @@ from typing import Any, NoReturn
 _interrupt = signal.getsignal(signal.SIGINT)
 if _interrupt is signal.default_int_handler:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+# What loads now lives until the process ends, so nothing is collected meanwhile or ever looked at.
+gc.disable()
 
 import typer  # noqa: E402
 from typer.main import get_command  # noqa: E402
@@ -19,6 +22,8 @@ from typer.main import get_command  # noqa: E402
 from tollway.cli.arguments import usage_sentence  # noqa: E402
 from tollway.cli.main import app  # noqa: E402
 
+gc.freeze()
+gc.enable()
 signal.signal(signal.SIGINT, _interrupt)
 
 _INTERRUPTED = 130

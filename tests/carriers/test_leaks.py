@@ -7,8 +7,8 @@ from tests.support.stores import Store
 from tests.support.waybills import issue, new_carrier, new_customer, request
 from tollway.carriers.vault import load_vault
 from tollway.carriers.waybills import find_by_number
+from tollway.store.key_file import SealError
 from tollway.store.open import key_path
-from tollway.store.sealing import SealError
 
 CANARIES = {
     "sender_name": "金丝雀寄件人",

@@ -22,8 +22,9 @@ from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import newest_acts
 from tollway.operations.waybills.operation import WaybillRequest
 from tollway.store.database import Transaction
+from tollway.store.key_file import SealError
 from tollway.store.open import OpenDatabase, open_sealer
-from tollway.store.sealing import Sealer, SealError
+from tollway.store.sealing import Sealer
 
 
 @pytest.fixture

@@ -17,7 +17,8 @@ from tests.support.orders import order, put_orders
 from tests.support.stores import Store
 from tollway.operations.catalogue import BY_NAME
 from tollway.store.durable_files import locked_folder
-from tollway.store.sealing import add_key, load_sealer
+from tollway.store.key_file import add_key
+from tollway.store.sealing import load_sealer
 
 ORDERS, WAYBILLS = BY_NAME["orders"], BY_NAME["waybills"]
 # Several pieces of them.

@@ -14,9 +14,10 @@ from tests.support.migrations import NEXT
 from tests.support.stores import Store
 from tollway.ledger.runtime import Runtime
 from tollway.store.key_check import SECRET_FILE, CheckedKeyFile, use_files
+from tollway.store.key_file import add_key, drop_keys, use_key
 from tollway.store.keys import left_of
 from tollway.store.migrate import newest_revision
-from tollway.store.sealing import add_key, drop_keys, load_sealer, use_key
+from tollway.store.sealing import load_sealer
 from tollway.store.sqlite.files import ServingLock
 
 # A shared database is copied with its own tools.

@@ -29,13 +29,20 @@ NOT_FOR_CALLS = {
     "pydantic",
     "rich",
     "sqlalchemy.dialects.postgresql",
+    "starlette",
     "tollway.gateway.openapi",
     "tollway.gateway.site",
     "tollway.intake.push",
     "tollway.web",
 }
 # What the main process leaves to its workers.
-FOR_WORKERS = {"starlette", "tollway.gateway.gateway", "tollway.operations", "tollway.pipeline"}
+FOR_WORKERS = {
+    "cryptography",
+    "tollway.consent.owners",
+    "tollway.gateway.gateway",
+    "tollway.operations",
+    "tollway.pipeline",
+}
 # What takes long to load and only some commands need.
 HEAVY = {
     "alembic",
@@ -45,7 +52,6 @@ HEAVY = {
     "httpx2",
     "jinja2",
     "PIL",
-    "prometheus_client",
     "pydantic",
     "rich",
     "starlette",

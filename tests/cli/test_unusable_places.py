@@ -182,6 +182,7 @@ def test_a_host_that_is_not_this_machine_is_named_as_that(process: Command) -> N
     for host, part in (
         ("192.0.2.1", "192.0.2.1 is no address of this machine"),
         ("nothing.invalid", "nothing.invalid is no known name or address"),
+        ("a..b", "a..b is no known name or address"),
     ):
         answer = process("serve", "--host", host, "--port", str(free_port()))
         assert_one_sentence(answer, 1, part, "--host")

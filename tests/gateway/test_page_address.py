@@ -7,6 +7,7 @@ from typing import Any
 from unittest.mock import MagicMock
 
 import pytest
+from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
@@ -30,7 +31,8 @@ class Held:
         self._may_go.set()
         self._proxy = proxy
         settings = Settings(trusted_proxies=proxy)
-        self._pages = Pages([Route("/slow", self._slow)], settings, ByteBudget())
+        slow = Route("/slow", self._slow)
+        self._pages = Pages(Starlette(routes=[slow]), [slow.path], settings, ByteBudget())
         self._under_way: list[asyncio.Task[int]] = []
 
     async def _slow(self, _: Request) -> Response:

@@ -9,7 +9,6 @@ from urllib.parse import urlsplit, urlunsplit
 
 import httpx
 import pytest
-from starlette.applications import Starlette
 
 from tests.support.gateway import ANALYSIS, Gateway
 from tests.support.ledger import new_caller
@@ -17,7 +16,7 @@ from tests.support.metrics import metrics, sample
 from tests.support.postgresql import locked, new_database, run_on
 from tests.support.remote import eventually
 from tests.support.stores import Store
-from tollway.gateway.probes import Readiness, probe_routes
+from tollway.gateway.probes import Readiness, probes
 from tollway.store.database import Database
 
 
@@ -130,7 +129,7 @@ def test_a_gateway_that_is_short_of_connections_is_ready_and_warns() -> None:
         readiness = Readiness(
             cast(Database, Written()), is_draining=lambda: False, is_crowded=lambda: True
         )
-        transport = httpx.ASGITransport(Starlette(routes=probe_routes(_none, readiness)))
+        transport = httpx.ASGITransport(probes(_none, readiness)["/readyz"])
         async with httpx.AsyncClient(transport=transport, base_url="http://gateway") as client:
             answer = await client.get("/readyz")
         assert answer.status_code == 200

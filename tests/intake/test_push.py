@@ -23,7 +23,7 @@ from tollway.intake.sources import (
     set_source_scope,
 )
 from tollway.operations.catalogue import RECORD_KINDS
-from tollway.store.sealing import SealError
+from tollway.store.key_file import SealError
 
 
 class Side(NamedTuple):

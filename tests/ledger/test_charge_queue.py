@@ -23,10 +23,10 @@ def test_calls_that_come_during_a_commit_share_the_next_batches(on_queue: OnQueu
         bench.commit.set()
         assert await asyncio.gather(first, *others) == [None] * 6
         assert bench.batches == [["first"], ["0", "1", "2"], ["3", "4"]]
-        sizes = bench.metrics.registry
-        assert sizes.get_sample_value("tollway_settle_batch_calls_count") == 3
-        assert sizes.get_sample_value("tollway_settle_batch_calls_sum") == 6
-        assert sizes.get_sample_value("tollway_settle_batch_calls_bucket", {"le": "2.0"}) == 2
+        sizes = bench.metrics.render()
+        assert b"tollway_settle_batch_calls_count 3.0" in sizes
+        assert b"tollway_settle_batch_calls_sum 6.0" in sizes
+        assert b'tollway_settle_batch_calls_bucket{le="2.0"} 2.0' in sizes
 
     on_queue(test, batch_max=3)
 
@@ -165,7 +165,7 @@ def test_a_batch_that_fails_fails_each_of_its_calls_and_none_after_it(on_queue: 
         bench.turn.set()
         found = await asyncio.gather(*calls, return_exceptions=True)
         assert found == [bench.fails_with] * 3
-        assert bench.metrics.registry.get_sample_value("tollway_settle_batch_calls_sum") == 3
+        assert b"tollway_settle_batch_calls_sum 3.0" in bench.metrics.render()
         bench.fails_with = None
         assert await bench.settle("next") is None
 

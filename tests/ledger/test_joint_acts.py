@@ -30,8 +30,8 @@ from tollway.ledger.joint_acts import alone, is_joint
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.token_limits import DayCap
 from tollway.store.database import Database, StoreUnavailableError, Transaction
+from tollway.store.key_file import SealError
 from tollway.store.query import Query
-from tollway.store.sealing import SealError
 
 RUNTIME = Runtime()
 

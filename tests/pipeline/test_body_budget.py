@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 
 import pytest
+from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -82,7 +83,8 @@ def test_a_page_that_reads_its_body_itself_has_no_more_than_its_sender_may_hold(
         "headers": [],
         "client": ("192.0.2.1", 1),
     }
-    pages = Pages([Route("/page", endpoint, methods=["POST"])], Settings(), budget)
+    app = Starlette(routes=[Route("/page", endpoint, methods=["POST"])])
+    pages = Pages(app, ["/page"], Settings(), budget)
     asyncio.run(pages(scope, receive, send))
     assert (statuses[0], sum(read)) == (408, 40_000)
     # And all of it is given back.

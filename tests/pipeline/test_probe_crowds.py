@@ -8,7 +8,8 @@ import httpx
 import pytest
 from starlette.applications import Starlette
 
-from tollway.gateway.probes import Readiness, description_route, probe_routes
+from tollway.gateway.description import description_route
+from tollway.gateway.probes import Readiness, probes
 from tollway.store.database import Database
 
 # What is tested here is made without a database.
@@ -22,11 +23,12 @@ def ask(
     """The answers to many requests at the same time, and to one afterwards."""
     database = cast(Database, None)  # What is asked for here is not in it.
     readiness = Readiness(database, is_draining=lambda: False, is_crowded=lambda: False)
-    routes = [*probe_routes(metrics, readiness), description_route(description)]
+    apps = probes(metrics, readiness)
+    described = Starlette(routes=[description_route(description)])
     description.clear()
 
     async def work() -> list[bytes]:
-        transport = httpx.ASGITransport(Starlette(routes=routes))
+        transport = httpx.ASGITransport(apps.get(path, described))
         async with httpx.AsyncClient(transport=transport, base_url="http://gateway") as client:
             answers = await asyncio.gather(*(client.get(path) for _ in range(CROWD)))
             answers.append(await client.get(path))

@@ -14,8 +14,9 @@ from tollway.operations.orders.operation import ORDERS
 from tollway.operations.waybills.operation import WAYBILLS
 from tollway.pipeline.call import KEY_HEADER, Call
 from tollway.pipeline.replay import Replay, erased_answer, read_key
+from tollway.store.key_file import SealError
 from tollway.store.keys import KeyedSigner
-from tollway.store.sealing import Sealer, SealError
+from tollway.store.sealing import Sealer
 
 AT_S = 1_700_000_000.125
 DAY_S = 86_400

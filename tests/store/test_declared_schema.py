@@ -14,6 +14,7 @@ from tests.support.postgresql import new_database, run_on
 from tests.support.stores import Store
 from tollway.operations.catalogue import ALL_TABLES
 from tollway.store.schema import WHERE_ON_SERVER, metadata
+from tollway.store.sqlite.schema_check import MADE_DIGEST, made_digest
 
 # What PostgreSQL has besides: the revision, and the rate limit that all nodes share.
 UNDECLARED = {"alembic_version", "admission"}
@@ -90,6 +91,11 @@ def test_sqlite_has_exactly_the_declared_tables(
     store: Store, declared_sqlite: set[tuple[str, str, str]]
 ) -> None:
     assert sqlite_schema(store.path) == declared_sqlite
+
+
+@pytest.mark.sqlite
+def test_the_schema_that_migrations_make_has_the_known_digest() -> None:
+    assert made_digest() == MADE_DIGEST
 
 
 @pytest.mark.sqlite

@@ -31,9 +31,10 @@ from tollway.operations.account_api import ACCOUNT_OPERATIONS
 from tollway.operations.catalogue import ALL_OPERATIONS, ALL_TABLES
 from tollway.pipeline import decode
 from tollway.store.key_check import has_rows
+from tollway.store.key_file import KEY_BYTES
 from tollway.store.query import JointQuery, Query
 from tollway.store.schema import sealed_tables
-from tollway.store.sealing import KEY_BYTES, Sealer
+from tollway.store.sealing import Sealer
 from tollway.store.sqlite.schema_check import schema_parts
 from tollway.web.pages import Web
 

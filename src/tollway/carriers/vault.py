@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
+from tollway.store.key_file import read_keys
 from tollway.store.keys import LABELS, KeyedSigner, derived, load_signer
-from tollway.store.sealing import Sealer, read_keys
+from tollway.store.sealing import Sealer
 
 
 class Vault:

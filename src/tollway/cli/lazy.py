@@ -24,6 +24,7 @@ from tollway.cli.arguments import (
 )
 
 _VALUES = Values()
+_OBJECTS_BETWEEN_COLLECTIONS = 10_000
 
 
 class Entry(NamedTuple):
@@ -125,4 +126,6 @@ def _commands_of(module: str) -> Mapping[str, object]:
         return get_group(import_module(f"tollway.cli.{module}").commands).commands
     finally:
         gc.freeze()
+        # Few commands leave cycles, and what some load later is no garbage either.
+        gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
         gc.enable()

@@ -14,7 +14,6 @@ from tollway.cli.command import CommandError, Session, all_tables, command, run
 from tollway.cli.operator import LINK_MINUTES, operator_url
 from tollway.cli.output import Output, encodable, progress_bar
 from tollway.cli.parameters import option
-from tollway.consent.owners import list_owners
 from tollway.demo.world_file import (
     DemoWorld,
     curl_line,
@@ -25,7 +24,7 @@ from tollway.demo.world_file import (
 )
 from tollway.identity.people import an_operator_has_a_password
 from tollway.identity.sign_in_links import ensure_operator, new_link
-from tollway.ledger.account_list import AccountFilter, accounts_page
+from tollway.ledger.accounts import has_accounts
 from tollway.ledger.runtime import UNATTENDED
 from tollway.settings import Settings, SettingsError
 from tollway.store.key_check import (
@@ -104,7 +103,7 @@ def serve(
         if not with_demo:
             warnings.extend(await _prepare(session, is_alone=lock is not None))
             note_address(world_path(settings), settings.address)
-            if not await accounts_page(session.open_any(), AccountFilter(), "", 1):
+            if not await has_accounts(session.open_any()):
                 next_lines.extend(_FIRST_STEPS)
             return None, await _operator_link(session, is_demo=False)
         with _making_alone(settings):
@@ -247,7 +246,8 @@ async def _ensure_world(session: Session, address: str | None, *, is_new: bool) 
 
     It keeps the address under which it was last served, unless there is another.
     """
-    # Imported here: otherwise only the workers load the operations.
+    # Imported here: otherwise only the workers load these.
+    from tollway.consent.owners import list_owners
     from tollway.demo.world import continue_world, make_world, world_records
 
     database, settings = session.open_any(), session.settings
@@ -265,7 +265,7 @@ async def _ensure_world(session: Session, address: str | None, *, is_new: bool) 
             now_s=session.runtime.at_s(),
             zone=settings.zone,
         )
-    if await accounts_page(database, AccountFilter(), "", 1) or await list_owners(database):
+    if await has_accounts(database) or await list_owners(database):
         raise CommandError(_NOT_EMPTY)
     with progress_bar("Making the demo world", world_records(), has_lines=True) as advance:
         return await make_world(

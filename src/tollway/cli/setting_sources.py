@@ -8,7 +8,6 @@ them all with their origin.
 import difflib
 import os
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import Field, dataclass, fields
 from ipaddress import ip_address
@@ -71,6 +70,8 @@ def _read_file(path: Path, *, required: bool) -> dict[str, object]:
         if required:
             raise SettingsError(f"TOLLWAY_CONFIG names {path}, which does not exist.")
         return {}
+    import tomllib
+
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -8,7 +8,6 @@ unused, or have other values.
 """
 
 import re
-import tomllib
 from collections.abc import Mapping
 from functools import cache, lru_cache
 from importlib.resources import files
@@ -96,6 +95,9 @@ def page_sentences(language: str) -> dict[str, str]:
     name a command."""
     if language not in _PAGE_SENTENCES:
         return {}
+    # Imported here, because only pages ask for these sentences.
+    import tomllib  # noqa: PLC0415
+
     path = files("tollway.contract").joinpath(_PAGE_SENTENCES[language])
     return tomllib.loads(path.read_text(encoding="utf-8"))
 

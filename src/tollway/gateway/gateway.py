@@ -6,13 +6,11 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from starlette.routing import Route
-
 from tollway.consent.links import ConsentLinks
 from tollway.contract.receipt import RECEIPTS_PATH
 from tollway.gateway.connections import Connections
 from tollway.gateway.pages import PUSH_PATH, LazyPages, Pages, is_push, wants_page
-from tollway.gateway.probes import Readiness, probe_routes
+from tollway.gateway.probes import Readiness, by_path, probes
 from tollway.gateway.resources import Resources, live_environment, sandbox_environment
 from tollway.gateway.upkeep import Upkeep
 from tollway.gateway.worker_group import Worker, WorkerGroup
@@ -89,10 +87,10 @@ class Gateway:
         self.connections = Connections(
             settings.port, settings.connections_max, settings.read_timeout_s, self.edge.in_hand
         )
-        probes = probe_routes(self.worker.metrics, self.readiness)
+        apps = probes(self.worker.metrics, self.readiness)
         if self._agents is not None:
-            probes.append(Route("/mcp", self._agents))
-        self._probes = Pages(probes, settings, budget)
+            apps["/mcp"] = self._agents
+        self._probes = Pages(by_path(apps), apps, settings, budget)
         self._site = LazyPages(self._load_site)
         self.upkeep = Upkeep(
             settings,
@@ -144,6 +142,8 @@ class Gateway:
 
     def _load_site(self) -> Pages:
         # Takes as long to import as everything else, and calls do not need it.
+        from starlette.applications import Starlette  # noqa: PLC0415
+
         from tollway.gateway.site import site_routes  # noqa: PLC0415
         from tollway.web.front_page import MISSING_PATH  # noqa: PLC0415
 
@@ -157,7 +157,9 @@ class Gateway:
             self.edge,
             self.worker.metrics,
         )
-        return Pages(routes, self._settings, self._budget, MISSING_PATH)
+        paths = [route.path for route in routes]
+        app = Starlette(routes=routes)
+        return Pages(app, paths, self._settings, self._budget, MISSING_PATH)
 
     async def _is_ready(self) -> bool:
         return await self.readiness.problem() is None

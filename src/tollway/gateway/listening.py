@@ -92,8 +92,10 @@ def free_address(host: str, port: int) -> str:
     The server itself would not notice another gateway there: it shares its port on purpose, so that
     workers can be replaced, and each of the two gateways would get a part of the calls.
     """
+    # As bytes: for text, Python would load the tables of names with other letters.
+    name = host.encode()
     try:
-        family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        family, kind, _, _, address = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM)[0]
         with socket.socket(family, kind) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(address)

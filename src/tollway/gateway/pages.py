@@ -7,17 +7,13 @@ gateways never need it: the first request for any of it loads it on a thread, wh
 import asyncio
 import re
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from time import time
 
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.routing import Route
-
 from tollway.contract.addresses import Network, client_address, counted_address
 from tollway.contract.language import Phrase, weight_of
-from tollway.gateway.probes import DESCRIPTION_PATH
+from tollway.gateway.probes import App
 from tollway.gateway.unread_pushes import UnreadPushes
 from tollway.pipeline.bodies import (
     BodyShare,
@@ -68,6 +64,7 @@ _CLOSE = (b"connection", b"close")
 _API_PREFIXES = (b"/papi/", b"/oauth/", b"/api/", b"/push/", b"/templates/", b"/mcp")
 _ACCEPT_MAX = 512
 PUSH_PATH = "/push"
+DESCRIPTION_PATH = "/openapi.json"
 # Allows extra slashes, as when a base URL that ends with one is joined with a path.
 _PUSH = re.compile(rb"/+push(/|\Z)")
 
@@ -116,12 +113,13 @@ class Pages:
 
     def __init__(
         self,
-        routes: Sequence[Route],
+        app: App,
+        paths: Collection[str],
         settings: Settings,
         budget: ByteBudget,
         missing_path: str = "",
     ) -> None:
-        self._pages = Starlette(routes=routes)
+        self._app = app
         self._missing_path = missing_path
         self._common_headers = common_headers(settings)
         self._budget = budget
@@ -129,7 +127,6 @@ class Pages:
         self._large = BoundedSlots(_LARGE_AT_ONCE, "too many large answers at once")
         self._unread_pushes = UnreadPushes(settings)
         self._of_address: Counter[str] = Counter()
-        paths = [route.path for route in routes]
         self._paths = {path.encode() for path in paths}
         # Paths whose answers have turned out to be large.
         self._large_paths = self._paths & {DESCRIPTION_PATH.encode()}
@@ -179,6 +176,8 @@ class Pages:
         """As cheap as possible: there may be thousands a second. The body is not read, so the
         connection is closed."""
         # Loaded with the pages, which most gateways need later than calls.
+        from starlette.requests import Request  # noqa: PLC0415
+
         from tollway.web.wording import language_of  # noqa: PLC0415
 
         text = f"{phrase.said(language_of(Request(scope)))}\n".encode()
@@ -236,7 +235,7 @@ class Pages:
         with BodyShare(self._budget, address) as share:
             within = receive_within(body.receive, share)
             async with AsyncExitStack() as large:
-                await self._pages({**scope, **sent, CONTEXT: context}, within, send_with_ids)
+                await self._app({**scope, **sent, CONTEXT: context}, within, send_with_ids)
         if is_push(scope):
             await self._unread_pushes.read_away(sent_headers, body, status, address)
 

@@ -1,25 +1,22 @@
-"""The paths for monitoring and tools, and whether a gateway is ready for calls, and if not, why."""
+"""The paths for monitoring, and whether a gateway is ready for calls, and if not, why.
+
+They are plain ASGI: the library that routes pages is loaded with these.
+"""
 
 import asyncio
-import os
 from collections.abc import Awaitable, Callable
 from enum import StrEnum
 from time import monotonic
-from typing import Any
+from typing import NamedTuple
 
-from prometheus_client import CONTENT_TYPE_LATEST
-from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
+import msgspec
 
+from tollway.pipeline.bodies import Receive, Scope, Send
 from tollway.store.cache_versions import write_nothing_new
 from tollway.store.concurrency import SingleFlight
 from tollway.store.database import Database, StoreBusyError, StoreCrowdedError, StoreError
+from tollway.telemetry.families import CONTENT_TYPE
 
-DESCRIPTION_PATH = "/openapi.json"
-# The same for all clients until the gateway is upgraded.
-_DESCRIPTION_HEADERS = {"Cache-Control": "max-age=300"}
 _REMEMBERED_S = 1.0
 # The pause after rendering metrics: a multiple of how long that took.
 _REST_TIMES, _REST_MAX_S = 9, 0.5
@@ -115,64 +112,62 @@ class SharedMetrics:
         return rendered
 
 
-def probe_routes(metrics: Callable[[], Awaitable[bytes]], readiness: Readiness) -> list[Route]:
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+
+class _Answer(NamedTuple):
+    status: int
+    kind: str
+    body: bytes
+
+
+def probes(metrics: Callable[[], Awaitable[bytes]], readiness: Readiness) -> dict[str, App]:
+    """The probes by their paths."""
     shared_metrics = SharedMetrics(metrics).shared
 
-    async def healthz(_: Request) -> Response:
-        return JSONResponse({"status": "ok"})
+    async def healthz() -> _Answer:
+        return _in_json({"status": "ok"})
 
-    async def readyz(_: Request) -> Response:
+    async def readyz() -> _Answer:
         reason = await readiness.problem()
         if reason is not None:
             content = {"status": "not ready", "reason": reason, "message": _SENTENCES[reason]}
-            return JSONResponse(content, status_code=503)
+            return _in_json(content, 503)
         # Still ready: all nodes are short at the same time.
         if readiness.is_crowded():
-            return JSONResponse({"status": "ready", "warning": _SHORT})
-        return JSONResponse({"status": "ready"})
+            return _in_json({"status": "ready", "warning": _SHORT})
+        return _in_json({"status": "ready"})
 
-    async def show_metrics(_: Request) -> Response:
-        return Response(await shared_metrics(), media_type=CONTENT_TYPE_LATEST)
+    async def show_metrics() -> _Answer:
+        return _Answer(200, CONTENT_TYPE, await shared_metrics())
 
-    return [
-        Route("/healthz", healthz),
-        Route("/readyz", readyz),
-        Route("/metrics", show_metrics),
-    ]
-
-
-_PATHSEND = "http.response.pathsend"
+    return {
+        "/healthz": _app(healthz),
+        "/readyz": _app(readyz),
+        "/metrics": _app(show_metrics),
+    }
 
 
-class DescriptionResponse(Response):
-    """The OpenAPI document, the largest answer that an anonymous client can ask for.
+def by_path(apps: dict[str, App]) -> App:
+    async def at_path(scope: Scope, receive: Receive, send: Send) -> None:
+        await apps[scope["path"]](scope, receive, send)
 
-    It is a file in memory, which the server sends piece by piece as the client reads. As bytes,
-    each client that does not read would hold a whole copy.
-    """
-
-    media_type = JSONResponse.media_type
-
-    def __init__(self, content: bytes | memoryview) -> None:
-        super().__init__(content, headers=_DESCRIPTION_HEADERS)
-        self._file = os.memfd_create("openapi")
-        os.write(self._file, content)
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if _PATHSEND not in scope.get("extensions", {}) or scope["method"] == "HEAD":
-            await super().__call__(scope, receive, send)
-            return
-        await send(
-            {"type": "http.response.start", "status": 200, "headers": list(self.raw_headers)}
-        )
-        await send({"type": _PATHSEND, "path": f"/proc/self/fd/{self._file}"})
+    return at_path
 
 
-def description_route(description: dict[str, Any]) -> Route:
-    # Rendered once per process.
-    described = DescriptionResponse(JSONResponse(description).body)
+def _in_json(content: dict[str, str], status: int = 200) -> _Answer:
+    return _Answer(status, "application/json", msgspec.json.encode(content))
 
-    async def show_description(_: Request) -> Response:
-        return described
 
-    return Route(DESCRIPTION_PATH, show_description)
+def _app(answer: Callable[[], Awaitable[_Answer]]) -> App:
+    async def answered(scope: Scope, _: Receive, send: Send) -> None:
+        if scope["method"] in ("GET", "HEAD"):
+            (status, kind, body), more = await answer(), []
+        else:
+            status, kind, body = 405, "text/plain; charset=utf-8", b"Method Not Allowed"
+            more = [(b"allow", b"GET, HEAD")]
+        about = [(b"content-length", b"%d" % len(body)), (b"content-type", kind.encode()), *more]
+        await send({"type": "http.response.start", "status": status, "headers": about})
+        await send({"type": "http.response.body", "body": body})
+
+    return answered

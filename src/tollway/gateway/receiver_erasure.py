@@ -45,12 +45,13 @@ from tollway.operations.orders.schema import shop_order
 from tollway.pipeline.replay import erased_answer
 from tollway.store.clock import common_ms
 from tollway.store.database import Database, Row, Transaction
+from tollway.store.key_file import SealError
 from tollway.store.query import Query, alike
 from tollway.store.schema.carriers import IS_CHANGING, waybill
 from tollway.store.schema.consent import consent, consent_use
 from tollway.store.schema.intake import rejected_record
 from tollway.store.schema.ledger import idempotency_key
-from tollway.store.sealing import Sealer, SealError
+from tollway.store.sealing import Sealer
 from tollway.store.small_commits import Columns, RowPieces, ScannedPieces, replace_rows
 
 logger = logging.getLogger("tollway.gateway")

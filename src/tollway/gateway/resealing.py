@@ -27,6 +27,7 @@ from tollway.store.clock import common_ms
 from tollway.store.database import Database, Row, StoreError
 from tollway.store.durable_files import locked_folder
 from tollway.store.key_check import files_of, key_file_of, use_files
+from tollway.store.key_file import add_key, drop_keys, read_keys, use_key
 from tollway.store.keys import left_of
 from tollway.store.last_runs import last_runs, note_run
 from tollway.store.query import Query
@@ -36,7 +37,7 @@ from tollway.store.schema.identity import second_factor
 from tollway.store.schema.intake import push_source, rejected_record
 from tollway.store.schema.ledger import idempotency_key
 from tollway.store.schema.webhooks import webhook_endpoint
-from tollway.store.sealing import Sealer, add_key, drop_keys, load_sealer, read_keys, use_key
+from tollway.store.sealing import Sealer, load_sealer
 from tollway.store.serving_nodes import nodes_without_key
 from tollway.store.small_commits import RowPieces, replace_rows
 from tollway.webhooks.endpoints import secrets_context as endpoint_context

@@ -16,10 +16,10 @@ from tollway.consent.links import ConsentLinks
 from tollway.demo.sandbox_guide import sandbox_contents
 from tollway.demo.site import demo_routes
 from tollway.demo.world_file import curl_line, saved_world, world_path
+from tollway.gateway.description import description_route
 from tollway.gateway.internal_calls import own_call
 from tollway.gateway.oauth import oauth_routes
 from tollway.gateway.openapi import openapi
-from tollway.gateway.probes import description_route
 from tollway.gateway.resources import Resources
 from tollway.intake.push import push_routes
 from tollway.ledger.runtime import Runtime

@@ -1,5 +1,6 @@
 """The HTTP server: set up from the settings, with its workers, drained before it stops."""
 
+import ctypes
 import gc
 import logging
 import mmap
@@ -261,6 +262,13 @@ def _ring_of(settings: Settings) -> mmap.mmap | None:
     return new_ring()
 
 
+def _give_back_memory() -> None:
+    """Gives the system what loading has freed; each worker would count it once more."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
+
+
 def serve_http(settings: Settings, greeting: str, passed: PassedSocket | None = None) -> None:
     """Serves until it is stopped; prints the greeting once all workers answer calls."""
     allow_open_files(settings.connections_max)
@@ -274,4 +282,5 @@ def serve_http(settings: Settings, greeting: str, passed: PassedSocket | None = 
     with nullcontext("") if is_alone else TemporaryDirectory(prefix="tollway-workers-") as folder:
         worker_group = WorkerGroup(settings.workers, folder, _ring_of(settings))
         loader = partial(_load, settings, greeting, worker_group)
+        _give_back_memory()
         GatewayServer(settings, worker_group, passed).serve(target_loader=loader, wrap_loader=False)

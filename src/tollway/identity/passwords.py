@@ -8,8 +8,6 @@ import os
 import threading
 
 import msgspec
-from cryptography.exceptions import InvalidKey
-from cryptography.hazmat.primitives.kdf.argon2 import Argon2id
 
 from tollway.ledger import LedgerError
 
@@ -47,6 +45,9 @@ def hash_password(password: str) -> str:
         raise LedgerError(
             "A password has {least} to {most} characters.", least=PASSWORD_MIN, most=PASSWORD_MAX
         )
+    # Imported here: who lists people hashes nothing.
+    from cryptography.hazmat.primitives.kdf.argon2 import Argon2id  # noqa: PLC0415
+
     hasher = Argon2id(
         salt=os.urandom(_SALT_BYTES),
         length=32,
@@ -60,6 +61,10 @@ def hash_password(password: str) -> str:
 
 def is_password(password_hash: str | None, password: str) -> bool:
     """Whether this is the password; without a hash always False, after the same work."""
+    # Imported here, as above.
+    from cryptography.exceptions import InvalidKey  # noqa: PLC0415
+    from cryptography.hazmat.primitives.kdf.argon2 import Argon2id  # noqa: PLC0415
+
     try:
         with _one_at_a_time:
             Argon2id.verify_phc_encoded(password.encode(), password_hash or _NO_ONES_HASH)

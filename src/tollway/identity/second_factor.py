@@ -9,7 +9,7 @@ import base64
 import hashlib
 import hmac
 import secrets
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote, urlencode
 
 import msgspec
@@ -24,7 +24,10 @@ from tollway.ledger.trail import record_act
 from tollway.store.database import Database, Reader, Transaction, transactional
 from tollway.store.query import Query, alike, equals, insert_row
 from tollway.store.schema.identity import recovery_code, second_factor
-from tollway.store.sealing import Sealer
+
+# Who only lists people seals nothing, and loads no cryptography.
+if TYPE_CHECKING:
+    from tollway.store.sealing import Sealer
 
 STEP_S = 30
 DIGITS = 6
@@ -154,7 +157,7 @@ def device_address(secret: bytes, holder: Holder) -> str:
 
 
 @transactional
-async def begin_factor(transaction: Transaction, sealer: Sealer, holder: Holder) -> bytes:
+async def begin_factor(transaction: Transaction, sealer: "Sealer", holder: Holder) -> bytes:
     """A new secret, which takes effect once a code of it is entered; it replaces an unconfirmed
     one."""
     secret = secrets.token_bytes(_SECRET_BYTES)
@@ -172,13 +175,13 @@ async def begin_factor(transaction: Transaction, sealer: Sealer, holder: Holder)
     return secret
 
 
-async def unconfirmed_secret(reader: Reader, sealer: Sealer, holder: Holder) -> bytes | None:
+async def unconfirmed_secret(reader: Reader, sealer: "Sealer", holder: Holder) -> bytes | None:
     row = await reader.fetch_one(_FIND, **_key(holder))
     return None if row is None or row[1] is not None else _opened(sealer, holder, row[0])
 
 
 async def confirm_factor(
-    database: Database, runtime: Runtime, sealer: Sealer, holder: Holder, code: str, now_s: int
+    database: Database, runtime: Runtime, sealer: "Sealer", holder: Holder, code: str, now_s: int
 ) -> list[str] | None:
     """Requires the second factor from now on, and ends all sessions; returns the recovery codes, or
     None if the code is wrong or the factor is confirmed already."""
@@ -213,7 +216,7 @@ async def find_factor(reader: Reader, kind: str, subject_id: str) -> ListedFacto
 
 
 async def use_code(
-    database: Database, sealer: Sealer, holder: Holder, typed: str, now_s: float
+    database: Database, sealer: "Sealer", holder: Holder, typed: str, now_s: float
 ) -> bool:
     """Uses up a code of the device or a recovery code; False if it is wrong or already used."""
     row = await database.fetch_one(_FIND, **_key(holder))
@@ -288,7 +291,7 @@ def _step(secret: bytes, code: str, now_s: float, last_step: int) -> int | None:
     return found
 
 
-def _opened(sealer: Sealer, holder: Holder, sealed: bytes) -> bytes:
+def _opened(sealer: "Sealer", holder: Holder, sealed: bytes) -> bytes:
     return sealer.open(bytes(sealed), factor_context(holder.kind, holder.subject_id))
 
 

@@ -21,10 +21,11 @@ from tollway.intake.sources import find_source
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import record_act
 from tollway.store.database import Database, Reader, Transaction, transactional
+from tollway.store.key_file import SealError
 from tollway.store.postgresql.durability import wait_for_standby
 from tollway.store.query import Query, changed, insert_row
 from tollway.store.schema.intake import rejected_record
-from tollway.store.sealing import Sealer, SealError
+from tollway.store.sealing import Sealer
 
 logger = logging.getLogger("tollway.push")
 

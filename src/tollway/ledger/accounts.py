@@ -53,6 +53,7 @@ _SPELLED_OTHERWISE = Query(
 )
 _ALL = Query(lambda: select(*_COLUMNS).order_by(account.c.opened_at_s, account.c.id))
 _listed = listed(50)
+_ANY = Query(lambda: select(account.c.id).limit(1))
 _NAMES = Query(lambda: select(account.c.id, account.c.name).where(account.c.id.in_(_listed)))
 _is_open = and_(account.c.id == bindparam("wanted"), account.c.closed_at_s.is_(None))
 _CLOSE = Query(lambda: changed(account, closed_at_s="closed_at_s").where(_is_open))
@@ -113,6 +114,10 @@ async def find_account(reader: Reader, wanted: str) -> Account:
 
 async def list_accounts(reader: Reader) -> list[Account]:
     return [Account(*row) for row in await reader.fetch_all(_ALL)]
+
+
+async def has_accounts(reader: Reader) -> bool:
+    return await reader.fetch_one(_ANY) is not None
 
 
 async def names_of(reader: Reader, account_ids: Iterable[str]) -> dict[str, str]:

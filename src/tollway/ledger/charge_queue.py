@@ -345,7 +345,7 @@ class ChargeQueue:
         finally:
             ended_s = monotonic()
             self._waits_until_s = ended_s + min(self._wait_s, ended_s - began_s)
-            self._metrics.settle_batch.observe(len(batch.calls))
+            self._metrics.settled(len(batch.calls))
         for position, waiting in enumerate(batch.calls):
             result = results.get(position) if results else None
             if result is None:

@@ -17,7 +17,7 @@ from tollway.ledger.idempotency import KeptAnswer, find_kept, keep
 from tollway.ledger.joint_acts import post_joint
 from tollway.ledger.token_limits import spend
 from tollway.store.database import DuplicateKeyError, StoreError, Transaction
-from tollway.store.sealing import SealError
+from tollway.store.key_file import SealError
 
 
 class AlreadyAnswered(Exception):  # noqa: N818 - it is a finding, not a fault

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from tollway.contract.reasons import Refusal
 from tollway.ledger.charges import ActResult, Charge, JointAct, Together
 from tollway.store.database import DuplicateKeyError, StoreError, Transaction
-from tollway.store.sealing import SealError
+from tollway.store.key_file import SealError
 
 logger = logging.getLogger(__name__)
 # Debits charges that have no act; returns why some were refused, by position.

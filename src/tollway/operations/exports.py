@@ -34,7 +34,7 @@ from tollway.contract.reasons import Reason, Refusal
 from tollway.ledger.charges import ActResult, Charge
 from tollway.operations.subject import Priced, Services, Stream
 from tollway.store.database import Transaction
-from tollway.store.sealing import SealError
+from tollway.store.key_file import SealError
 from tollway.webhooks.events import Event, record_event
 
 RECORDS_PER_PRICE = 100

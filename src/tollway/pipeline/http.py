@@ -59,7 +59,7 @@ class Edge:
         self._common_headers = common_headers(settings)
         # The clients whose calls are in progress: a connection has one call at a time.
         self.in_hand: set[Client] = set()
-        metrics.calls_under_way.set_function(lambda: len(self.in_hand))
+        metrics.calls_under_way = lambda: len(self.in_hand)
 
     def begin(self, requests: Sequence[Request]) -> list[Progress]:
         """Runs calls up to where each must wait for something."""

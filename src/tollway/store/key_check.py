@@ -15,13 +15,13 @@ from sqlalchemy import Table, bindparam, exists, func, or_, select
 
 from tollway.settings import Settings
 from tollway.store.database import Database, Reader, StoreError, Transaction
+from tollway.store.key_file import read_keys
 from tollway.store.keys import derived, load_secret
 from tollway.store.migrate import Migratable
 from tollway.store.open import is_shared, key_path, secret_path, sqlite_path
 from tollway.store.query import Query, insert_row
 from tollway.store.schema import sealed_columns, sealed_tables
 from tollway.store.schema.database import key_check
-from tollway.store.sealing import read_keys
 from tollway.store.sqlite.path_check import user_name
 
 KEY_FILE, SECRET_FILE = "key_file", "secret_file"

@@ -10,12 +10,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.kdf.hkdf import HKDF
-
 from tollway.store.database import StoreError
 from tollway.store.durable_files import make_private, reason_of, refuse_writable_by_others
-from tollway.store.sealing import KEY_BYTES, SealError, read_keys, read_retired
+from tollway.store.key_file import SealError, read_keys, read_retired
 
 _SECRET_BYTES = 32
 # What a key of the key file is used for besides sealing: a dropped key leaves its derived keys for
@@ -99,5 +96,6 @@ def left_of(key: bytes) -> dict[str, bytes]:
 
 def derived(key: bytes, purpose: str) -> bytes:
     """A key for one purpose. Neither the original key nor other derived ones follow from it."""
-    info = f"tollway/{purpose}".encode()
-    return HKDF(algorithm=SHA256(), length=KEY_BYTES, salt=None, info=info).derive(key)
+    # HKDF (RFC 5869) with SHA-256, without a salt, and of one block.
+    extracted = hmac.digest(bytes(32), key, "sha256")
+    return hmac.digest(extracted, f"tollway/{purpose}".encode() + b"\x01", "sha256")

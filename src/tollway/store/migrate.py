@@ -10,7 +10,6 @@ import io
 import time
 from collections.abc import Awaitable, Callable
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from alembic.config import Config
     from alembic.script import Script, ScriptDirectory
 
-_LOCATION = str(files("tollway.store").joinpath("migrations"))
+_LOCATION = str(Path(__file__).with_name("migrations"))
 _FLOOR = Query(lambda: select(schema_floor.c.revision))
 # A table that is there, of whatever program.
 _A_TABLE = {

@@ -1,4 +1,4 @@
-"""The state at this moment, as Prometheus gauges; a gauge is left out until its value is known.
+"""The state at this moment, as gauges; a gauge is left out until its value is known.
 
 Only the first worker of a gateway sets the gauges of the whole database: if every worker did, their
 sum would be wrong. Each of several gateways on one database sets them, so take the maximum.
@@ -8,10 +8,8 @@ import platform
 from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
-
 import tollway
+from tollway.telemetry.families import Family, labelled, single
 
 
 class ConnectionUse(Protocol):
@@ -40,7 +38,7 @@ class DatabaseGauges:
         self.audit_at_s: int | None = None
         self.audit_passed: bool | None = None
 
-    def collect(self) -> Iterator[Metric]:
+    def collect(self) -> Iterator[Family]:
         yield _gauge(
             "tollway_waybills_pending",
             "Waybills that wait for their carrier's answer.",
@@ -79,7 +77,7 @@ class DatabaseGauges:
         )
 
 
-class Gauges(Collector):
+class Gauges:
     """The gauges of one process."""
 
     def __init__(self) -> None:
@@ -97,14 +95,14 @@ class Gauges(Collector):
         self.retention_unfinished: dict[str, bool] = {}
         self.database = DatabaseGauges()
 
-    def collect(self) -> Iterator[Metric]:
-        build = GaugeMetricFamily(
+    def collect(self) -> Iterator[Family]:
+        yield labelled(
+            "gauge",
             "tollway_build_info",
             "Always 1: the version of the gateway and of its schema.",
-            labels=("version", "schema", "python"),
+            ("version", "schema", "python"),
+            [((tollway.__version__, self.schema, platform.python_version()), 1)],
         )
-        build.add_metric((tollway.__version__, self.schema, platform.python_version()), 1)
-        yield build
         yield _by_label(
             "tollway_unready",
             "1 for the reason for which /readyz answers 503, as far as that is known.",
@@ -142,38 +140,37 @@ class Gauges(Collector):
         )
         yield from self.database.collect()
 
-    def _of_connections(self) -> Iterator[Metric]:
-        labels = ("database",)
-        connections = GaugeMetricFamily(
+    def _of_connections(self) -> Iterator[Family]:
+        uses = {name: use_of() for name, use_of in self.connections.items()}
+        yield labelled(
+            "gauge",
             "tollway_database_connections",
             "Connections to PostgreSQL, by state.",
-            labels=("database", "state"),
+            ("database", "state"),
+            [
+                ((name, state), number)
+                for name, use in uses.items()
+                for state, number in (("in_use", use.in_use), ("idle", use.idle))
+            ],
         )
-        waiting = GaugeMetricFamily(
+        yield _by_label(
             "tollway_database_connections_waiting",
             "Reads and writes that wait for a connection.",
-            labels=labels,
+            "database",
+            {name: use.waiting for name, use in uses.items()},
         )
-        refused = CounterMetricFamily(
-            "tollway_database_connections_refused",
+        yield labelled(
+            "counter",
+            "tollway_database_connections_refused_total",
             "Connections that PostgreSQL refused because it had too many.",
-            labels=labels,
+            ("database",),
+            [((name,), use.refused) for name, use in uses.items()],
         )
-        for name, use_of in self.connections.items():
-            use = use_of()
-            connections.add_metric((name, "in_use"), use.in_use)
-            connections.add_metric((name, "idle"), use.idle)
-            waiting.add_metric((name,), use.waiting)
-            refused.add_metric((name,), use.refused)
-        yield from (connections, waiting, refused)
 
 
-def _gauge(name: str, documentation: str, value: float | None) -> Metric:
-    return GaugeMetricFamily(name, documentation, value=None if value is None else float(value))
+def _gauge(name: str, meaning: str, value: float | None) -> Family:
+    return single("gauge", name, meaning, value)
 
 
-def _by_label(name: str, documentation: str, label: str, values: Mapping[str, float]) -> Metric:
-    family = GaugeMetricFamily(name, documentation, labels=(label,))
-    for value, level in values.items():
-        family.add_metric((value,), float(level))
-    return family
+def _by_label(name: str, meaning: str, label: str, values: Mapping[str, float]) -> Family:
+    return labelled("gauge", name, meaning, (label,), [((key,), values[key]) for key in values])

@@ -35,9 +35,10 @@ from sqlalchemy import (
 from tollway.ledger.runtime import Runtime
 from tollway.store.clock import common_ms
 from tollway.store.database import Database, StoreError
+from tollway.store.key_file import SealError
 from tollway.store.query import Query, alike, equals
 from tollway.store.schema.webhooks import IS_WAITING, webhook_delivery
-from tollway.store.sealing import Sealer, SealError
+from tollway.store.sealing import Sealer
 from tollway.webhooks.addresses import AddressError, Addresses
 from tollway.webhooks.endpoints import find_target
 from tollway.webhooks.http_post import NoAnswerError, post

@@ -21,7 +21,7 @@ from tollway.carriers.waybills import (
 )
 from tollway.contract.operation import OwnerKind
 from tollway.ledger.accounts import names_of
-from tollway.store.sealing import SealError
+from tollway.store.key_file import SealError
 from tollway.web.area import Context, address
 from tollway.web.blocks import (
     Block,
