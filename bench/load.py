@@ -16,7 +16,7 @@ import subprocess
 import sys
 from collections import deque
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import NamedTuple
 
 NUMBER = b"@" * 12
@@ -39,6 +39,8 @@ class Load(NamedTuple):
     p99_ms: float
     # Answers of 400 and above.
     refused: int
+    # How much of the time the client had a core: without one it neither sends nor receives.
+    client_share: float = 1.0
 
     @property
     def rate(self) -> float:
@@ -130,7 +132,7 @@ def paced(
     free, taken_ms, refused, sent = deque(opened), [], 0, 0
     calls = max(1, int(rate * seconds))
     gc.disable()
-    began_s = perf_counter()
+    began_s, spent_s = perf_counter(), process_time()
     try:
         while len(taken_ms) < calls:
             due_s = began_s + sent / rate
@@ -154,8 +156,10 @@ def paced(
         for each in opened:
             each.close()
     lasted_s = perf_counter() - began_s
+    # It never sleeps.
+    share = (process_time() - spent_s) / lasted_s
     taken_ms.sort()
-    return Load(calls, lasted_s, _at(taken_ms, 0.5), _at(taken_ms, 0.99), refused)
+    return Load(calls, lasted_s, _at(taken_ms, 0.5), _at(taken_ms, 0.99), refused, share)
 
 
 def _at(ordered: list[float], part: float) -> float:

@@ -12,6 +12,7 @@ import sys
 import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from operator import attrgetter
 from pathlib import Path
 from statistics import median
 from time import monotonic, sleep
@@ -39,8 +40,9 @@ from bench.servers import LOAD_CORE, Steal, cpu_s, memory_mib, missing
 from bench.world import Size
 
 _PEAK_SHARE = 0.7
-# A rate counts as held if so much of it was answered in its time.
-_HELD_SHARE = 0.95
+# A rate counts as held if so much of it was answered in its time, and a try as undisturbed if its
+# client had a core for so much of it.
+_HELD_SHARE, _CLIENT_SHARE = 0.95, 0.95
 _IDLE_LOOK_S, _IDLE_TIMEOUT_S = 0.05, 15.0
 
 
@@ -129,18 +131,22 @@ class Bench:
 
     def _paced(self, scenario: Scenario, each: Contestant) -> Paced:
         """Each try at the share of the rate just before it, whatever the machine is like then. If
-        it became slower meanwhile, there is another."""
+        it became slower meanwhile, or others took the client's core, there is another."""
         tries: list[Paced] = []
         held: list[Paced] = []
         count = self._length.paced_tries
-        while len(held) < count and len(tries) < 2 * count:
+        while len(tries) < 2 * count and (
+            len(held) < count or held[count - 1].client_share < _CLIENT_SHARE
+        ):
             peak = self._slice(scenario, each).calls_a_s
             tries.append(self._paced_once(scenario, each, peak))
-            held += [tries[-1]] if tries[-1].is_held else []
-        chosen = held or tries
-        names = ("calls_a_s", "p50_ms", "p99_ms", "spread")
-        columns = [[getattr(one, name) for one in chosen] for name in names]
-        return Paced(*map(median, columns), is_held=bool(held))
+            held = sorted(
+                (one for one in tries if one.is_held), key=attrgetter("client_share"), reverse=True
+            )
+        chosen = held[:count] or tries
+        names = ("calls_a_s", "p50_ms", "p99_ms", "spread", "client_share")
+        columns = {name: median(getattr(one, name) for one in chosen) for name in names}
+        return Paced(**columns, is_held=bool(held))
 
     def _paced_once(self, scenario: Scenario, each: Contestant, peak: float) -> Paced:
         requests, seconds, rate = each.requests(scenario), self._length.paced_s, peak * _PEAK_SHARE
@@ -148,7 +154,7 @@ class Bench:
         found = paced(each.port, requests, rate, seconds, MAIN, self._sent[each.name])
         self._count(scenario, each, found)
         spread, is_held = found.p99_ms / found.p50_ms, found.rate >= _HELD_SHARE * rate
-        return Paced(found.rate, found.p50_ms, found.p99_ms, spread, is_held)
+        return Paced(found.rate, found.p50_ms, found.p99_ms, spread, is_held, found.client_share)
 
     def _slice(
         self, scenario: Scenario, each: Contestant, connections: int = MAIN, seconds: float = 0.0

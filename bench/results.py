@@ -50,6 +50,8 @@ class Paced(msgspec.Struct):
     spread: float
     # False if the answers came more slowly than the calls: then the server was at its limit.
     is_held: bool
+    # How much of the time the client had a core.
+    client_share: float = 1.0
 
 
 class Row(msgspec.Struct):

@@ -313,14 +313,37 @@ def test_taking_a_number_goes_through_none_that_are_taken_or_another_pools(
     assert _blocks_to_take(empty_store, "shop") <= FEW_BLOCKS
 
 
-def _blocks_to_take(store: Store, owner_id: str) -> int:
+@pytest.mark.postgresql
+def test_taking_a_number_goes_through_no_waybills_even_if_it_was_planned_when_there_were_few(
+    empty_store: Store,
+) -> None:
+    empty_store.run(
+        "INSERT INTO waybill_number (wp_code, number, owner_id, is_taken) "
+        "VALUES ('YTO', 'Z', '', 0)"
+    )
+    waybills = (
+        "INSERT INTO waybill (account_id, object_id, owner_id, order_sn, wp_code, state, number, "
+        "price, asked_at_s, sealed) SELECT 'a', n::text, 's', n::text, 'YTO', 'issued', "
+        f"'YT' || lpad(n::text, 13, '0'), 1, 0, '' FROM generate_series(1, {MANY}) AS n"
+    )
+    assert _blocks_to_take(empty_store, SHARED, waybills) <= FEW_BLOCKS
+
+
+def _blocks_to_take(store: Store, owner_id: str, after_planning: str = "SELECT") -> int:
+    """With the plan that a connection makes once and keeps."""
+
     async def work(database: PostgresqlDatabase) -> int:
         wanted = json.dumps([["YTO", owner_id, 1]])
+        take = pools._TAKE_SHARED.postgresql.text.replace("$1", "$1::text")
         async with database._session() as session, session.transaction():
+            await session.execute(f"PREPARE take AS {take}")
+            await session.execute("SET LOCAL plan_cache_mode = force_generic_plan")
+            await session.execute(f"EXPLAIN EXECUTE take('{wanted}')")
+            await session.execute(after_planning)
             explained = await session.fetchval(
-                f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {pools._TAKE_SHARED.postgresql.text}",
-                wanted,
+                f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE take('{wanted}')"
             )
+            await session.execute("DEALLOCATE take")
         plan = json.loads(explained)[0]["Plan"]
         return int(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"])
 

@@ -63,7 +63,7 @@ class Server:
         self.statements.append(name)
         if name == "tollway_lock":
             self.locked = given
-            return [(None, self.now_ms, self.directory)]
+            return [(None, self.now_ms, self.directory, None)]
         self.calls.append(given)
         self.directories = values.get("directories")
         answer = self._answers.pop(0) if self._answers else []

@@ -8,10 +8,10 @@ from tests.ledger.function_server import Server, charge, key, types_of
 from tollway.ledger.charge_postgresql import post_acts
 from tollway.ledger.charges import (
     ActResult,
-    BusyError,
     Charge,
     GrantKey,
     JointAct,
+    NoCapacityError,
     OverLimitError,
     ShortageError,
 )
@@ -129,7 +129,9 @@ def test_of_acts_that_are_done_alone_only_the_first_16_are_done() -> None:
     charges = [charge(f"r{nth:02}", account=f"{18 - nth:02}", act=act) for nth in range(18)]
     results = server.post(post_acts, charges)
     assert act.requests == [f"r{nth:02}" for nth in reversed(range(16))]
-    assert types_of(results) == {nth: ActResult if nth < 16 else BusyError for nth in range(18)}
+    assert types_of(results) == {
+        nth: ActResult if nth < 16 else NoCapacityError for nth in range(18)
+    }
 
 
 def test_an_act_that_is_done_alone_is_first_counted_and_then_done_as_it_is() -> None:

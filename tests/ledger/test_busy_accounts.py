@@ -7,14 +7,16 @@ from typing import Any
 
 import asyncpg
 import pytest
+from msgspec.structs import replace
+from sqlalchemy import text
 
 from tests.support.ledger import CREDITS, Caller, new_caller
 from tests.support.stores import Store
-from tollway.ledger.charge_postgresql import post_busy
 from tollway.ledger.charge_queue import PendingCharge
-from tollway.ledger.charges import BusyError, Charge
+from tollway.ledger.charges import ActResult, BusyError, Charge
 from tollway.ledger.charging import ChargeBatcher
-from tollway.store.database import Database, StoreUnavailableError
+from tollway.ledger.locked_accounts import post_busy, post_unless_stuck
+from tollway.store.database import Database, StoreUnavailableError, Transaction
 from tollway.store.query import Query
 from tollway.telemetry.metrics import Metrics
 
@@ -22,6 +24,7 @@ pytestmark = pytest.mark.postgresql
 # Less than a call waits in all; far more than it takes to find out that an account stays locked.
 PATIENCE_S, CALL_TIMEOUT_S = 8, 30
 LOCK = "SELECT FROM balance WHERE account_id = $1 FOR UPDATE"
+LOCK_TIMEOUT = Query(lambda: text("SELECT current_setting('lock_timeout')"))
 WAITS = (
     "SELECT FROM pg_locks JOIN pg_stat_activity USING (pid) "
     "WHERE NOT granted AND datname = current_database()"
@@ -110,5 +113,38 @@ def test_what_was_posted_without_waiting_stays_so_if_waiting_fails(
             again = await post_busy(database, charges[:1])
             assert isinstance(again[0], BusyError)
         assert await post_busy(database, charges[:1]) == {}
+
+    own_store.do(work)
+
+
+async def act(transaction: Transaction, _: Charge) -> ActResult:
+    """Returns how long it would wait for a lock of its own."""
+    ((found,),) = await transaction.fetch_all(LOCK_TIMEOUT)
+    return ActResult(found.encode(), is_paid=True)
+
+
+def test_acts_of_others_are_posted_and_those_of_a_stuck_account_are_not_tried(
+    own_store: Store, callers: list[Caller]
+) -> None:
+    free, stays = callers
+
+    async def work(database: Database) -> None:
+        acts = [replace(charge(each, "act"), act=act) for each in (stays, free, stays)]
+        ((usual,),) = await database.fetch_all(LOCK_TIMEOUT)
+        done = ActResult(usual.encode(), is_paid=True)
+        async with locked(own_store, stays):
+            results = await post_unless_stuck(database, lambda: acts, ())
+            assert results.pop(1) == done
+            assert {place: type(each) for place, each in results.items()} == {
+                0: BusyError,
+                2: BusyError,
+            }
+            plain = replace(acts[0], act=None)
+            results = await post_busy(database, [*acts, plain])
+            assert results.pop(1) == done
+            assert {type(each) for each in results.values()} == {BusyError}
+        results = await post_unless_stuck(database, lambda: acts, {stays.account_id})
+        assert (type(results[0]), results[1]) == (BusyError, done)
+        assert await post_busy(database, [*acts, plain]) == dict.fromkeys(range(3), done)
 
     own_store.do(work)

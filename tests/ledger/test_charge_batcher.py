@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from tests.ledger.queue_bench import JOINT, act, charge
 from tests.support.fake_time import FakeTimeLoop, in_fake_time
 from tollway.ledger import charge_queue, charging
-from tollway.ledger.charge_queue import CpuContention
+from tollway.ledger.charge_queue import Begin, CpuContention
 from tollway.ledger.charge_transaction import ChargeResults
 from tollway.ledger.charges import BusyError, Charge, ShortageError
 from tollway.ledger.charging import ChargeBatcher
@@ -32,9 +32,9 @@ class Posted:
         self.commit = asyncio.Event()
         self.commit.set()
         self.windows: list[SharedWindows] = []
+        self.stuck: list[set[str]] = []
         for name, target in (
             ("post_charges", "transaction"),
-            ("post_acts", "transaction"),
             ("post_unless_locked", self),
             ("post_busy", self),
         ):
@@ -46,6 +46,13 @@ class Posted:
             return await counted(*given)
 
         monkeypatch.setattr(charging, "post_counted", post_counted)
+        acts = self._posting("post_unless_stuck", self)
+
+        async def post_unless_stuck(given: Any, begin: Begin, stuck: set[str]) -> ChargeResults:
+            self.stuck.append(stuck)
+            return await acts(given, begin())
+
+        monkeypatch.setattr(charging, "post_unless_stuck", post_unless_stuck)
 
     async def write(self, work: Callable[[object], Awaitable[ChargeResults]]) -> ChargeResults:
         return await work("transaction")
@@ -112,7 +119,7 @@ def test_on_a_shared_database_acts_and_capped_charges_have_a_queue_of_their_own(
         acts = [charge("act", act), charge("joint", JOINT), CAPPED, replace(CAPPED, act=act)]
         for each in acts:
             await batcher.settle(each)
-        assert posted.batches == [("post_acts", 1)] * 4
+        assert posted.batches == [("post_unless_stuck", 1)] * 4
         await batcher.settle(charge("plain"))
         assert posted.batches[4:] == [("post_unless_locked", 1)]
         assert batcher.counts_calls
@@ -133,6 +140,28 @@ def test_on_a_shared_database_busy_charges_wait_in_a_third_queue(on_batcher: OnB
     on_batcher(test, is_shared=True)
 
 
+def test_on_a_shared_database_acts_of_accounts_whose_acts_wait_there_follow_them(
+    on_batcher: OnBatcher,
+) -> None:
+    async def test(batcher: ChargeBatcher, posted: Posted) -> None:
+        plain, other = (replace(charge(name), account_id=name) for name in ("plain", "other"))
+        posted.result, posted.commit = BusyError(), asyncio.Event()
+        waiting = [batcher.settle(each) for each in (plain, charge("act", act))]
+        await asyncio.sleep(0)
+        posted.commit.set()
+        # Both wait for locks, of which the next act learns one.
+        posted.commit = asyncio.Event()
+        await asyncio.sleep(0.1)
+        posted.result = None
+        waiting.append(batcher.settle(replace(other, act=act)))
+        await asyncio.sleep(0)
+        posted.commit.set()
+        await asyncio.gather(*waiting)
+        assert [set(), {"acc"}] == posted.stuck
+
+    on_batcher(test, is_shared=True)
+
+
 @pytest.mark.parametrize(
     ("charges", "sizes"),
     [
@@ -147,7 +176,7 @@ def test_on_a_shared_database_a_batch_has_few_acts_and_fewer_that_are_done_alone
 ) -> None:
     async def test(batcher: ChargeBatcher, posted: Posted) -> None:
         await settle_all(batcher, charges)
-        assert posted.batches == [("post_acts", size) for size in sizes]
+        assert posted.batches == [("post_unless_stuck", size) for size in sizes]
 
     on_batcher(test, is_shared=True)
 

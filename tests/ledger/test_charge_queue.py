@@ -6,7 +6,7 @@ import pytest
 
 from tests.ledger.queue_bench import DONE, JOINT, OnQueue, QueueBench, act, charge
 from tollway.ledger.charge_queue import PendingCharge
-from tollway.ledger.charges import Act, BusyError, OverLimitError, ShortageError
+from tollway.ledger.charges import Act, BusyError, NoCapacityError, OverLimitError, ShortageError
 from tollway.store.database import StoreUnavailableError
 
 KINDS: dict[str, Act] = {"a": act, "j": JOINT}
@@ -209,20 +209,20 @@ def test_a_call_that_is_over_the_limit_by_more_is_refused_at_once(on_queue: OnQu
     on_queue(test)
 
 
-def test_a_busy_call_comes_back_before_those_that_came_later_and_is_done_alone(
+def test_a_call_without_capacity_comes_back_before_those_that_came_later_and_is_done_alone(
     on_queue: OnQueue,
 ) -> None:
     async def test(bench: QueueBench) -> None:
         bench.commit.clear()
-        bench.results["busy"] = [BusyError()]
-        busy, other = bench.settle("busy", JOINT), bench.settle("other")
+        bench.results["left"] = [NoCapacityError()]
+        left, other = bench.settle("left", JOINT), bench.settle("other")
         await bench.at(0.125)
         later = bench.settle("later", JOINT)
         bench.commit.set()
-        await asyncio.gather(busy, other, later)
+        await asyncio.gather(left, other, later)
         assert bench.begun == [
-            [charge("busy", JOINT), charge("other")],
-            [charge("busy", act), charge("later", JOINT)],
+            [charge("left", JOINT), charge("other")],
+            [charge("left", act), charge("later", JOINT)],
         ]
 
     on_queue(test)

@@ -7,11 +7,12 @@ import pytest
 
 from tests.support.functions import change_function
 from tests.support.gateway import Gateway, Reply
-from tests.support.ledger import Caller, calls_left, new_caller
+from tests.support.ledger import Caller, calls_left, credits_left, new_caller
 from tests.support.load import assert_ledger_adds_up
 from tests.support.postgresql import left_open
 from tests.support.remote import eventually
 from tests.support.stores import Store
+from tests.support.waybills import PRICE, issue, new_carrier, new_customer, request
 
 pytestmark = pytest.mark.postgresql
 KEY = {"Idempotency-Key": "the same"}
@@ -94,6 +95,30 @@ def test_others_are_served_meanwhile_and_its_own_calls_afterwards(
     assert len({str(reply.data) for reply in replies}) == 1
     assert calls_left(own_store, held) == 100 - 1 - 1
     assert {calls_left(own_store, other) for other in others} == {100 - 1 - len(kinds) * ROUNDS}
+    assert_ledger_adds_up(own_store, [])
+
+
+def test_waybills_of_others_are_issued_meanwhile_and_its_own_afterwards(
+    own_store: Store, served: Gateway
+) -> None:
+    held, *others = (new_customer(own_store) for _ in range(1 + OTHERS))
+    carrier = new_carrier(own_store, 100)
+
+    def start(caller: Caller) -> "Future[Reply]":
+        return threads.submit(issue, served, caller.token, request(carrier))
+
+    with ThreadPoolExecutor(32) as threads:
+        with left_open(own_store.url, HOLDS["its balance is locked"].format(held.account_id)):
+            waiting = [start(held)]
+            wait_for_a_lock(own_store)
+            for _ in range(ROUNDS):
+                waiting.append(start(held))
+                free = [start(each) for each in others]
+                assert {each.result().code for each in free} == {0}
+            assert not any(each.done() for each in waiting)
+        assert {each.result().code for each in waiting} == {0}
+    assert {credits_left(own_store, other) for other in others} == {10_000 - ROUNDS * PRICE}
+    assert credits_left(own_store, held) == 10_000 - (1 + ROUNDS) * PRICE
     assert_ledger_adds_up(own_store, [])
 
 

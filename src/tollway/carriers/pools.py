@@ -104,7 +104,8 @@ WHERE (wp_code, number) IN (
 )
 # By ctid, because the planner would otherwise read the whole table. The comparison of rows, not of
 # columns, has an order that only the index of the pools has: with the key of the table, a planner
-# without statistics scans all taken numbers of the carrier.
+# without statistics scans all taken numbers of the carrier. OFFSET 0, because a plan that is made
+# while there are few waybills would otherwise read all of them for good.
 _TAKE_SHARED = Query(
     lambda: text("""
 UPDATE waybill_number SET is_taken = 1
@@ -119,7 +120,8 @@ WHERE ctid = ANY (ARRAY(
     ) AS candidate))
 RETURNING wp_code, owner_id, number, EXISTS (
     SELECT 1 FROM waybill
-    WHERE waybill.number = waybill_number.number AND waybill.wp_code = waybill_number.wp_code)
+    WHERE waybill.number = waybill_number.number AND waybill.wp_code = waybill_number.wp_code
+    OFFSET 0)
 """)
 )
 _of_carrier = waybill_number.c.wp_code == bindparam("of_carrier")

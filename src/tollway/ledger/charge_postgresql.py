@@ -17,7 +17,7 @@ from time import monotonic_ns
 from typing import Any, TypeVar
 
 from msgspec.structs import replace
-from sqlalchemy import bindparam, func, literal_column, select, text
+from sqlalchemy import Select, bindparam, func, literal_column, select, text
 
 from tollway.ledger.charge_transaction import (
     AlreadyAnswered,
@@ -30,6 +30,7 @@ from tollway.ledger.charges import (
     BusyError,
     Charge,
     IdempotencyKey,
+    NoCapacityError,
     OutdatedCallerError,
     OverLimitError,
     ShortageError,
@@ -48,8 +49,6 @@ Key = tuple[str, str]
 _PACKED_ON_LOOP_BYTES = 16 * 1024
 # Each act that is done alone holds the locks of the whole batch for several more round trips.
 ALONE_MAX = 16
-# Longer than the transactions of a few nodes that lock the same account one after the other.
-_WAIT_MS = 500
 # In the order of the functions' parameters.
 _LOCKS = ("balance_accounts", "balance_units", "window_accounts", "window_operations")
 _COLUMNS = (
@@ -57,13 +56,23 @@ _COLUMNS = (
     *("of_balance", "of_window", "limits", "owner_kinds", "owner_ids", "consent_ids"),
     *("replays_of", "records", "keys", "fingerprints", "answers", "kept_ms", "waits"),
 )
-_LOCK = Query(
-    lambda: select(
+
+
+def _lock() -> Select[Any]:
+    wait = select(
+        func.current_setting("lock_timeout").label("usual"),
+        func.set_config("lock_timeout", bindparam("wait_ms"), True).label("own"),
+    ).subquery("wait")
+    return select(
         func.tollway_lock(*map(bindparam, _LOCKS)),
         SERVER_MS,
         select(literal_column(SERVER_DIRECTORY)).select_from(version).scalar_subquery(),
+        func.set_config("lock_timeout", wait.c.usual, True),
     )
-)
+
+
+# Waits for each lock for so many milliseconds (0: without an end); what follows waits as usual.
+_LOCK = Query(_lock)
 _VALUES = ", ".join(f":{name}" for name in _LOCKS + _COLUMNS)
 _CHARGED = f"SELECT * FROM tollway_charge({_VALUES})"  # noqa: S608 - names of parameters
 _CHARGE = Query(lambda: text(_CHARGED))
@@ -87,28 +96,6 @@ _CHARGE_WAITING = Query(
 # Posts charges, and returns those that were not posted, counted from 1. A row for 0 says that none
 # was, because some callers are outdated.
 Ask = Callable[[Sequence[Charge]], Awaitable[Sequence[Row]]]
-
-
-async def post_busy(database: Database, charges: Sequence[Charge]) -> ChargeResults:
-    """Posts charges whose rows were locked. Most are not any more. Of the others, it waits for
-    those of one account, and not for long: the rest would wait as well, and if it had the locks of
-    a second account meanwhile, so would all calls of that."""
-    results = await post_unless_locked(database, charges)
-    busy = [position for position in sorted(results) if isinstance(results[position], BusyError)]
-    if not busy:
-        return results
-    own = [
-        position for position in busy if charges[position].account_id == charges[busy[0]].account_id
-    ]
-    try:
-        found = await post_waiting_for_locks(
-            database, [charges[position] for position in own], _WAIT_MS
-        )
-    except Exception as error:
-        # The others are posted.
-        return results | dict.fromkeys(own, error)
-    left = {position: result for position, result in results.items() if position not in own}
-    return left | {own[nth]: result for nth, result in found.items()}
 
 
 async def post_waiting_for_locks(
@@ -202,12 +189,19 @@ def _outdated(
     }
 
 
-async def post_acts(transaction: Transaction, charges: Sequence[Charge]) -> ChargeResults:
-    """Posts charges that have acts or caps, after locking all that they need.
+async def post_acts(
+    transaction: Transaction, charges: Sequence[Charge], wait_ms: int = 0
+) -> ChargeResults:
+    """Posts charges that have acts or caps, after locking all that they need. Raises BusyError if
+    it waits for one of these locks in vain (0: without an end).
 
-    If too many must be done alone, the last of them get BusyError and are not tried.
+    If too many must be done alone, the last of them get NoCapacityError and are not tried.
     """
-    ((_, now_ms, current),) = await transaction.fetch_all(_LOCK, **_locks(charges))
+    try:
+        rows = await transaction.fetch_all(_LOCK, **_locks(charges), wait_ms=str(wait_ms))
+    except StoreLockedError as error:
+        raise BusyError from error
+    ((_, now_ms, current, _),) = rows
     await lock_days(transaction, (each.token_id for each in charges if each.cap is not None))
     results: ChargeResults = _outdated(charges, range(len(charges)), current)
     positions = [position for position in range(len(charges)) if position not in results]
@@ -223,7 +217,7 @@ async def post_acts(transaction: Transaction, charges: Sequence[Charge]) -> Char
     posted = [replace(_counted(alone(charges[position])), at_ms=now_ms) for position in order]
     done = await post_charges(transaction, posted)
     results |= {order[nth]: result for nth, result in done.items()}
-    return results | {position: BusyError() for position in rest[ALONE_MAX:]}
+    return results | {position: NoCapacityError() for position in rest[ALONE_MAX:]}
 
 
 async def _pay(transaction: Transaction, owed: Sequence[Charge]) -> ChargeResults:

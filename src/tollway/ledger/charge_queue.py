@@ -30,6 +30,7 @@ from tollway.ledger.charges import (
     ActResult,
     BusyError,
     Charge,
+    NoCapacityError,
     OutdatedCallerError,
     OverLimitError,
     ShortageError,
@@ -232,7 +233,7 @@ class ChargeQueue:
         self._post_charges = post
         self._batch_max = batch_max
         self._alone_max = batch_max if alone_max is None else alone_max
-        self._on_busy = on_busy or self._put_back
+        self._on_busy = on_busy or self.add
         self._waiting: list[PendingCharge] = []
         # The event loop appends to the list without a lock; taking from its front needs this one.
         self._taking = threading.Lock()
@@ -261,6 +262,11 @@ class ChargeQueue:
         with self._taking:
             insort(self._waiting, waiting, key=lambda each: each.since_s)
         self._run_soon()
+
+    def accounts_of_acts(self) -> set[str]:
+        """Which accounts have acts here, waiting or being posted."""
+        calls = [*self._posting.calls, *self._waiting] if self._running is not None else []
+        return {each.charge.account_id for each in calls if not each.charge.is_plain}
 
     def _run_soon(self) -> None:
         if self._has_enough is not None and len(self._waiting) >= self._wanted:
@@ -354,14 +360,13 @@ class ChargeQueue:
             else:
                 self._finish(waiting, result)
 
-    def _put_back(self, waiting: PendingCharge) -> None:
-        """Requeues a call that its batch had no capacity for."""
-        waiting.charge = alone(waiting.charge)
-        self.add(waiting)
-
     def _finish(self, waiting: PendingCharge, result: ActResult | Exception) -> None:
         if isinstance(result, BusyError):
             self._on_busy(waiting)
+            return
+        if isinstance(result, NoCapacityError):
+            waiting.charge = alone(waiting.charge)
+            self.add(waiting)
             return
         if isinstance(result, OverLimitError) and waiting.is_patient:
             waiting.is_patient = False

@@ -88,6 +88,11 @@ class Charge(msgspec.Struct, frozen=True, gc=False):
     directory: int | None = None
     since_s: float | None = None
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether one statement of a shared database can post it."""
+        return self.act is None and self.cap is None
+
 
 # Work of an operation in the transaction that charges for it: both are committed, or neither.
 Act = Callable[[Transaction, Charge], Awaitable[ActResult]]
@@ -155,5 +160,8 @@ class OutdatedCallerError(Exception):
 
 
 class BusyError(Exception):
-    """A charge was not tried: another transaction holds the lock on its balance or window, or its
-    batch had no capacity left."""
+    """A charge was not tried: another transaction holds the lock on its balance or window."""
+
+
+class NoCapacityError(Exception):
+    """A charge was not tried: its batch had no capacity left. It is to be done alone."""

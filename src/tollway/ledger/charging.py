@@ -9,15 +9,11 @@ a commit costs as much as charging a dozen calls, so a small batch may wait ther
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
-from tollway.ledger.charge_postgresql import (
-    ALONE_MAX,
-    post_acts,
-    post_busy,
-    post_unless_locked,
-)
+from tollway.ledger.charge_postgresql import ALONE_MAX, post_unless_locked
 from tollway.ledger.charge_queue import Begin, ChargeQueue, PendingCharge
 from tollway.ledger.charge_transaction import ChargeResults, post_charges
 from tollway.ledger.charges import Charge
+from tollway.ledger.locked_accounts import post_busy, post_unless_stuck
 from tollway.ledger.shared_windows import SharedWindows, post_counted
 from tollway.store.database import Database, Transaction
 from tollway.telemetry.metrics import Metrics
@@ -49,12 +45,13 @@ class ChargeBatcher:
         self.counts_calls = database.is_shared or windows is not None
         if database.is_shared:
             # Separate queues, so that one-round-trip charges wait for no act. Only those whose rows
-            # an act or another node has locked go on to the queue that waits for locks.
+            # an act or another node has locked, and acts whose rows stay locked, go on to the queue
+            # that waits for locks.
             waiting = queue(partial(_post, database, post_busy), _BATCH_MAX)
             unless_locked = partial(_post, database, post_unless_locked)
             self._plain = queue(unless_locked, _BATCH_MAX, waiting.add, wait_s)
-            acts = partial(_write, database, post_acts)
-            self._acts = queue(acts, _JOINT_MAX, alone_max=ALONE_MAX)
+            acts = partial(_post_acts, database, waiting)
+            self._acts = queue(acts, _JOINT_MAX, waiting.add, alone_max=ALONE_MAX)
         else:
             post = post_charges if windows is None else partial(post_counted, windows)
             self._plain = self._acts = queue(partial(_write, database, post), _BATCH_MAX)
@@ -67,8 +64,7 @@ class ChargeBatcher:
         OutdatedCallerError if its caller must be looked up again, StoreError if the charge could
         not be tried.
         """
-        is_plain = charge.act is None and charge.cap is None
-        return (self._plain if is_plain else self._acts).settle(charge)
+        return (self._plain if charge.is_plain else self._acts).settle(charge)
 
 
 async def _post(
@@ -77,6 +73,11 @@ async def _post(
     begin: Begin,
 ) -> ChargeResults:
     return await post(database, begin())
+
+
+async def _post_acts(database: Database, waiting: ChargeQueue, begin: Begin) -> ChargeResults:
+    # Others need not find out again which rows stay locked.
+    return await post_unless_stuck(database, begin, waiting.accounts_of_acts())
 
 
 async def _write(
