@@ -110,6 +110,8 @@ class AgentTools:
             instructions=_INSTRUCTIONS,
             on_list_tools=self._list,
             on_call_tool=self._answer_call,
+            # Otherwise the server would list all tools before each call.
+            get_tool_input_schema=self._schemas.get,
         )
         self._manager = StreamableHTTPSessionManager(server, json_response=True, stateless=True)
 
