@@ -204,9 +204,9 @@ def test_messages_begin_one_after_the_other_and_accounts_take_turns() -> None:
 
 
 @pytest.mark.sqlite
-def test_a_call_lists_no_tools(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The protocol's server would, to see what headers belong to the call: it then takes the loop
-    half as long again."""
+def test_beside_a_call_nothing_is_listed_or_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The protocol's server would list all tools, to see what headers belong to the call, and the
+    token is looked at by the call itself: each takes the loop a third as long again."""
     asked, sent = [], []
 
     def authenticate(call: Any) -> None:
@@ -215,9 +215,12 @@ def test_a_call_lists_no_tools(monkeypatch: pytest.MonkeyPatch) -> None:
     async def listed(*_: object) -> None:
         asked.append("tools/list")
 
-    async def answered(*_: object) -> Any:
+    async def identified(*_: object) -> None:
+        asked.append("the token")
+
+    async def performed(*_: object) -> Any:
         asked.append("tools/call")
-        return types.CallToolResult(content=[])
+        return types.CallToolResult(content=[]), ""
 
     async def receive() -> dict[str, object]:
         return {
@@ -246,7 +249,8 @@ def test_a_call_lists_no_tools(monkeypatch: pytest.MonkeyPatch) -> None:
         "client": ("127.0.0.1", 9),
     }
     monkeypatch.setattr(agent_tools.AgentTools, "_list", listed)
-    monkeypatch.setattr(agent_tools.AgentTools, "_answer_call", answered)
+    monkeypatch.setattr(agent_tools.AgentTools, "_identify", identified)
+    monkeypatch.setattr(agent_tools.AgentTools, "_perform", performed)
 
     async def work() -> None:
         unused: Any = None
