@@ -14,9 +14,11 @@ from tests.support.late import late
 from tests.support.ledger import new_caller
 from tests.support.remote import eventually
 from tollway.contract.reasons import Reason, Refusal
+from tollway.operations.catalogue import OPERATIONS
 from tollway.store.database import StoreBusyError
 
 agent_tools, mcp = late("tollway.gateway.mcp"), late("mcp")
+types = late("mcp_types")
 PARSE_ERROR, INVALID_REQUEST, INVALID_PARAMS, INTERNAL_ERROR = -32700, -32600, -32602, -32603
 
 
@@ -199,3 +201,64 @@ def test_messages_begin_one_after_the_other_and_accounts_take_turns() -> None:
     took_s = asyncio.run(work())
     assert len(begun) == 41 and begun.index("acc_b") <= 2
     assert took_s > 0.9 * 40 * 0.004
+
+
+@pytest.mark.sqlite
+def test_beside_a_call_nothing_is_listed_or_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The protocol's server would list all tools, to see what headers belong to the call, and the
+    token is looked at by the call itself: each takes the loop a third as long again."""
+    asked, sent = [], []
+
+    def authenticate(call: Any) -> None:
+        call.caller = SimpleNamespace(account_id="acc_1")
+
+    async def listed(*_: object) -> None:
+        asked.append("tools/list")
+
+    async def identified(*_: object) -> None:
+        asked.append("the token")
+
+    async def performed(*_: object) -> Any:
+        asked.append("tools/call")
+        return types.CallToolResult(content=[]), ""
+
+    async def receive() -> dict[str, object]:
+        return {
+            "type": "http.request",
+            "body": json.dumps(message("tools/call", params=of)).encode(),
+        }
+
+    async def send(part: Any) -> None:
+        sent.append(part)
+
+    version = late("mcp_types.version").LATEST_MODERN_VERSION
+    about = "io.modelcontextprotocol"
+    meta = {f"{about}/protocolVersion": version, f"{about}/clientCapabilities": {}}
+    of = {"name": "orders", "arguments": {"owner_id": "1"}, "_meta": meta}
+    headers = {
+        "accept": "application/json, text/event-stream",
+        "content-type": "application/json",
+        "mcp-protocol-version": version,
+        "mcp-method": "tools/call",
+        "mcp-name": "orders",
+    }
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
+        "client": ("127.0.0.1", 9),
+    }
+    monkeypatch.setattr(agent_tools.AgentTools, "_list", listed)
+    monkeypatch.setattr(agent_tools.AgentTools, "_identify", identified)
+    monkeypatch.setattr(agent_tools.AgentTools, "_perform", performed)
+
+    async def work() -> None:
+        unused: Any = None
+        pipeline: Any = SimpleNamespace(authenticate=authenticate)
+        tools = agent_tools.AgentTools(OPERATIONS, pipeline, unused, unused, unused, 1)
+        await tools.start()
+        await tools(scope, receive, send)
+        await tools.stop()
+
+    asyncio.run(work())
+    assert (sent[0]["status"], asked) == (200, ["tools/call"])

@@ -2,7 +2,7 @@
 
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -119,18 +119,26 @@ def test_a_push_counts_by_what_its_source_may_when_its_end_has_come(
 
 
 @contextmanager
-def _slow_senders(gateway: Gateway, secret: str, number: int) -> Iterator[list[socket.socket]]:
-    """So many announce a large push and send nothing of it; gives those that are being read, as
-    soon as every place is taken."""
+def _slow_senders(
+    gateway: Gateway,
+    secret: str,
+    number: int,
+    addresses: Sequence[str] = ("127.0.0.1",),
+    places: int = 4,
+) -> Iterator[list[socket.socket]]:
+    """So many of each address announce a large push and send nothing of it; gives those that are
+    being read, as soon as every place is taken."""
     with ExitStack() as stack:
         senders = [
-            stack.enter_context(socket.create_connection(("127.0.0.1", gateway.port)))
-            for _ in range(number)
+            stack.enter_context(
+                socket.create_connection(("127.0.0.1", gateway.port), source_address=(each, 0))
+            )
+            for each in [*addresses] * number
         ]
         for sender in senders:
             sender.sendall(_head(secret, LARGE, Expect="100-continue"))
         # "100 Continue" comes when the server begins to read.
-        yield eventually(lambda: select(senders, [], [], 0)[0], lambda ready: len(ready) >= 4)
+        yield eventually(lambda: select(senders, [], [], 0)[0], lambda ready: len(ready) >= places)
 
 
 def test_large_pushes_of_one_address_hold_up_another_for_the_time_of_one_body(
@@ -141,6 +149,40 @@ def test_large_pushes_of_one_address_hold_up_another_for_the_time_of_one_body(
         elsewhere = httpx.HTTPTransport(local_address="127.0.0.2")
         with httpx.Client(base_url=gateway.base_url, transport=elsewhere, timeout=60) as client:
             assert push(gateway, secret, _large("sn-1"), client=client).status_code == 200
+    assert _stored(own) == [("sn-1", 1)]
+    assert gateway.stop() == 0
+
+
+def test_a_few_addresses_that_send_nothing_keep_no_large_push_of_another_out(
+    own: Store, secret: str
+) -> None:
+    """Each in its turn, they would hold all places for longer than a push waits for one."""
+    gateway = Gateway(own, body_timeout_s=6)
+    addresses = [f"127.0.3.{number}" for number in range(1, 9)]
+    elsewhere = httpx.HTTPTransport(local_address="127.0.0.2")
+    with (
+        _slow_senders(gateway, secret, 5, addresses),
+        httpx.Client(base_url=gateway.base_url, transport=elsewhere, timeout=60) as client,
+    ):
+        assert push(gateway, secret, _large("sn-1"), client=client).status_code == 200
+    assert gateway.stop() == 0
+
+
+def test_a_push_that_goes_on_coming_keeps_its_place_while_others_wait(
+    own: Store, secret: str
+) -> None:
+    gateway = Gateway(own, body_timeout_s=60, push_max_bytes=2 * LARGE)
+    body, now = _large("sn-1"), str(int(time.time()))
+    signed = sign(key_of(secret), "1", now, body)
+    head = _head(secret, len(body), webhook_timestamp=now, webhook_signature=signed)
+    with socket.create_connection(("127.0.0.1", gateway.port), timeout=30) as sender:
+        sender.sendall(head + body[:-1])
+        with _slow_senders(gateway, secret, 3, ("127.0.3.1", "127.0.3.2"), places=3) as read:
+            # These lose theirs.
+            for each in read:
+                assert b"HTTP/1.1 408" in each.makefile("rb").read()
+        sender.sendall(body[-1:])
+        assert sender.recv(65_536).split()[1] == b"200"
     assert _stored(own) == [("sn-1", 1)]
     assert gateway.stop() == 0
 

@@ -110,6 +110,8 @@ class AgentTools:
             instructions=_INSTRUCTIONS,
             on_list_tools=self._list,
             on_call_tool=self._answer_call,
+            # Otherwise the server would list all tools before each call.
+            get_tool_input_schema=self._schemas.get,
         )
         self._manager = StreamableHTTPSessionManager(server, json_response=True, stateless=True)
 
@@ -218,14 +220,17 @@ class AgentTools:
     async def _call(
         self, request: Request, operation: Operation, values: Mapping[str, Any]
     ) -> types.CallToolResult:
+        most = request.headers.get(BUDGET_HEADER)
+        if most is None:
+            return (await self._perform(operation, values, request))[0]
         call = await self._identify(request)
         try:
-            budget = _Budget.of(request, call)
+            budget = _Budget.of(request, call, most)
         except ValueError as error:
             return _result(str(error), is_error=True)
         price = self._pipeline.permit.price_of(call.caller, operation) or 0
         account_id = call.caller.account_id
-        if budget is None or price == 0:
+        if price == 0:
             return (await self._perform(operation, values, request))[0]
         wanted = Reservation(account_id, budget.session, price, budget.most)
         day_start_s = midnight_s(call.at_s, self._zone)
@@ -309,10 +314,7 @@ class _Budget(NamedTuple):
     most: int
 
     @classmethod
-    def of(cls, request: Request, call: Call) -> "_Budget | None":
-        most = request.headers.get(BUDGET_HEADER)
-        if most is None:
-            return None
+    def of(cls, request: Request, call: Call, most: str) -> "_Budget":
         if not (most.isascii() and most.isdigit() and len(most) <= 12):
             raise ValueError("X-Tollway-Budget must be a whole number of calls and credits.")
         session = request.headers.get(SESSION_HEADER) or call.caller.token_id

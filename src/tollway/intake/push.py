@@ -45,6 +45,9 @@ _PATIENCE_S = 20.0
 # in memory at once, and slow or unsigned ones never delay small pushes.
 _SMALL_BYTES = 65_536
 _LARGE_AT_ONCE = 4
+# While other addresses wait for a slot, a body must come at least this part as fast as the largest
+# has to: a few addresses that send nothing would keep the slots from all others.
+_PACE_PART = 4
 _NOTED_EVERY_S = 600.0
 _LATER = {"Retry-After": "5"}
 # The same text for every cause, so that guessing reveals nothing; it names all that can be wrong.
@@ -190,27 +193,50 @@ class Pushes:
 
     def _slot_for(self, request: Request) -> AbstractAsyncContextManager[None]:
         """The slot that a body needs before it is read; small ones need none."""
-        announced = request.headers.get("content-length")
-        if announced is not None:
-            if not announced.isdigit() or len(announced) > 18:
-                raise _TooLargeError
-            if int(announced) > self.settings.push_max_bytes:
-                raise _TooLargeError
-            if int(announced) <= _SMALL_BYTES:
-                return nullcontext()
+        if not self._is_large(request):
+            return nullcontext()
         # A slow sender loses its slot before this time is over.
         patience_s = 1.5 * self.settings.body_timeout_s
         return self.limits.large.taken(patience_s, by=_address_of(request))
 
+    def _is_large(self, request: Request) -> bool:
+        announced = request.headers.get("content-length")
+        if announced is None:
+            return True
+        if not announced.isdigit() or len(announced) > 18:
+            raise _TooLargeError
+        if int(announced) > self.settings.push_max_bytes:
+            raise _TooLargeError
+        return int(announced) > _SMALL_BYTES
+
     async def _body(self, request: Request) -> bytes:
         limit = self.settings.push_max_bytes
         body = bytearray()
-        async with asyncio.timeout(self.settings.body_timeout_s):
-            async for piece in request.stream():
-                body += piece
-                if len(body) > limit:
-                    raise _TooLargeError
+        async with asyncio.timeout(self.settings.body_timeout_s) as time_limit:
+            pace = asyncio.create_task(self._keep_pace(request, body, time_limit))
+            try:
+                async for piece in request.stream():
+                    body += piece
+                    if len(body) > limit:
+                        raise _TooLargeError
+            finally:
+                pace.cancel()
         return bytes(body)
+
+    async def _keep_pace(
+        self, request: Request, body: bytearray, time_limit: asyncio.Timeout
+    ) -> None:
+        """Ends a large body that comes slowly while other addresses wait for its slot."""
+        if not self._is_large(request):
+            return
+        waiting, address = self.limits.large, _address_of(request)
+        a_second = self.settings.push_max_bytes / self.settings.body_timeout_s / _PACE_PART
+        least = -a_second
+        while len(body) > least or not waiting.others_wait(address):
+            least += a_second
+            await asyncio.sleep(1)
+        if not time_limit.expired():
+            time_limit.reschedule(asyncio.get_running_loop().time())
 
     async def _store(self, signed: _Signed, pushed: Pushed) -> int:
         """Stores a push; returns how many of its records were new or newer.

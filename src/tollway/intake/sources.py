@@ -161,8 +161,10 @@ class KnownSource(NamedTuple):
     speaks_for: SourceScope
 
 
-# With a key that no sender has, so that refusing a push takes as long as with a known source.
-_UNKNOWN = KnownSource([token_bytes(32)], SourceScope())
+# No sender has these keys. Every source has as many, so that refusing a push takes as long whether
+# its source is known or not, and rotated or not.
+_NO_ONES_KEYS = [token_bytes(32) for _ in range(ACTIVE_SECRETS)]
+_UNKNOWN = KnownSource(_NO_ONES_KEYS, SourceScope())
 
 
 async def find_source(reader: Reader, sealer: Sealer, name: str) -> KnownSource:
@@ -172,7 +174,8 @@ async def find_source(reader: Reader, sealer: Sealer, name: str) -> KnownSource:
     if row is None:
         return _UNKNOWN
     active = opened_secrets(sealer, secrets_context(name), row[2])
-    return KnownSource([key_of(secret) for secret in active], _source(row).speaks_for)
+    keys = [*map(key_of, active), *_NO_ONES_KEYS]
+    return KnownSource(keys[:ACTIVE_SECRETS], _source(row).speaks_for)
 
 
 async def _found(transaction: Transaction, name: str) -> Row:

@@ -78,6 +78,10 @@ class TurnQueue(Generic[T]):
     def __bool__(self) -> bool:
         return bool(self._names)
 
+    def has_others(self, name: str) -> bool:
+        """Whether items of other users wait."""
+        return len(self._by_name) > (name in self._by_name)
+
     def add(self, name: str, item: T) -> None:
         own = self._by_name.get(name)
         if own is None:
@@ -133,6 +137,9 @@ class TurnSlots:
             if isinstance(error, TimeoutError):
                 raise StoreBusyError(self._busy) from error
             raise
+
+    def others_wait(self, by: str) -> bool:
+        return self._waiting.has_others(by)
 
     @asynccontextmanager
     async def taken(self, patience_s: float | None, by: str) -> AsyncIterator[None]:
