@@ -3,12 +3,11 @@
 import asyncio
 import os
 import random
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import date
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from tests.killing.boundaries import Boundary, boundaries
 from tests.killing.checking import breaches_at_any_time, breaches_when_settled
@@ -47,6 +46,9 @@ _FAULTS = (
     "refuse",
     "delay",
 )
+
+# Waits for the moment at which something is killed.
+Moment = Callable[[], Awaitable[None]]
 
 
 class Campaign:
@@ -101,21 +103,21 @@ class Campaign:
     def die_after(self, seconds: float, pause_s: float = 0) -> list[str]:
         """A life that is ended from outside. If several workers share it, one of them is killed
         before, while the others go on."""
-        return self._be_killed(asyncio.sleep(seconds), pause_s)
+        return self._be_killed(partial(asyncio.sleep, seconds), pause_s)
 
     def die_after_answers(self, count: int, pause_s: float) -> list[str]:
         """The same, however busy the machine is."""
-        return self._be_killed(self._has_answered(len(self.notes.answers) + count), pause_s)
+        enough = len(self.notes.answers) + count
+        return self._be_killed(partial(self._has_answered, enough), pause_s)
 
     async def _has_answered(self, count: int) -> None:
         while len(self.notes.answers) < count:  # noqa: ASYNC110 - answers come to many tasks
             await asyncio.sleep(0.02)
 
-    def _be_killed(self, moment: Coroutine[Any, Any, None], pause_s: float) -> list[str]:
+    def _be_killed(self, moment: Moment, pause_s: float) -> list[str]:
         self._misbehave()
         address = self._lives.begin()
         if found := self._breaches():
-            moment.close()
             return found
 
         def lose_a_worker() -> None:
@@ -123,14 +125,14 @@ class Campaign:
             # Perhaps no client was connected to it.
             self._clients.stop()
 
-        async def at(moment: Coroutine[Any, Any, None], kill: Callable[[], None]) -> None:
-            await moment
+        async def at(moment: Moment, kill: Callable[[], None]) -> None:
+            await moment()
             kill()
 
         async def run() -> None:
             calling = partial(self._call_until_dead, address, pause_s)
             if self._workers > 1:
-                soon = asyncio.sleep(self._chance.uniform(0, LONGEST_LIFE_S))
+                soon = partial(asyncio.sleep, self._chance.uniform(0, LONGEST_LIFE_S))
                 await asyncio.gather(at(soon, lose_a_worker), calling())
             await asyncio.gather(at(moment, self._lives.kill), calling())
 

@@ -131,6 +131,16 @@ def test_all_workers_are_measured_again_after_temporary_files_were_cleared_away(
     assert gateway.workers() == before
 
 
+def test_workers_serve_though_the_path_of_temporary_files_is_too_long_for_a_socket(
+    own_store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long = tmp_path / ("long" * 25)
+    long.mkdir()
+    monkeypatch.setenv("TMPDIR", str(long))
+    with Gateway(own_store, workers=WORKERS) as gateway:
+        wait_for(lambda: f'worker="{WORKERS}"' in metrics(gateway))
+
+
 def test_a_worker_is_replaced_however_often_it_dies(gateway: Gateway) -> None:
     *others, dies = gateway.workers()
     for _ in range(3):

@@ -16,7 +16,6 @@ from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from multiprocessing import connection
 from multiprocessing.process import BaseProcess
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from granian import loops
@@ -28,7 +27,7 @@ from granian.server.mp import MPServer, WorkerProcess
 
 from tollway.gateway.connections import allow_open_files
 from tollway.gateway.listening import PassedSocket, free_address
-from tollway.gateway.worker_group import Wakeup, WorkerGroup, new_worker_loop
+from tollway.gateway.worker_group import Wakeup, WorkerGroup, new_folder, new_worker_loop
 from tollway.settings import Settings
 from tollway.store.open import is_shared
 from tollway.telemetry.logs import configure_logging
@@ -279,7 +278,7 @@ def serve_http(settings: Settings, greeting: str, passed: PassedSocket | None = 
     warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
     # A single worker needs no folder, and a killed gateway would leave it behind.
     is_alone = settings.workers == 1
-    with nullcontext("") if is_alone else TemporaryDirectory(prefix="tollway-workers-") as folder:
+    with nullcontext("") if is_alone else new_folder() as folder:
         worker_group = WorkerGroup(settings.workers, folder, _ring_of(settings))
         loader = partial(_load, settings, greeting, worker_group)
         _give_back_memory()

@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import select
 import signal
+import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -22,6 +23,8 @@ from tollway.telemetry.metrics import Metrics, merged, snapshot
 # another thread, does not end the wait, and Python runs its handler only after that.
 _LOOK_INTERVAL_S = 0.25
 _ANSWER_TIMEOUT_S = 1.0
+# Of the folder for temporary files: the path of a socket in it has at most 107.
+_TEMPORARY_BYTES_MAX = 64
 
 
 class Wakeup:
@@ -60,6 +63,13 @@ class Wakeup:
         poll = select.poll()
         poll.register(self._descriptor, select.POLLIN)
         return bool(poll.poll(seconds * 1000))
+
+
+def new_folder() -> tempfile.TemporaryDirectory[str]:
+    """Where the workers have their sockets."""
+    is_short = len(os.fsencode(tempfile.gettempdir())) <= _TEMPORARY_BYTES_MAX
+    place = None if is_short else "/tmp"  # noqa: S108 - the folder's name is made up, and it is ours
+    return tempfile.TemporaryDirectory(prefix="tollway-workers-", dir=place)
 
 
 class WorkerGroup:
