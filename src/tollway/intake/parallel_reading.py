@@ -21,7 +21,6 @@ from tollway.store.open import open_sealer
 
 _LARGE_BYTES = 4 * 1024 * 1024
 
-
 _B = TypeVar("_B", bound=Batch)
 
 
@@ -97,6 +96,7 @@ def _sent(
         for chunk in _read(kind, path, database_url, key_file, zone):
             good = kind.batch_type.of(chunk.good)
             piece = _encoded(_SentChunk(good, chunk.rejects, chunk.at_byte))
+            # Before the next ones are made, which then find their memory free.
             del chunk, good
             yield piece
     except IntakeError as error:
