@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from functools import partial
+from multiprocessing.connection import wait
 from pathlib import Path
 
 import msgspec
@@ -42,7 +43,7 @@ def test_a_process_that_ends_half_way_is_noticed() -> None:
 def test_a_process_that_is_killed_within_a_piece_is_noticed() -> None:
     process = SecondProcess(killed_within_a_piece)
     # Read only after it was killed: what it had sent by then is a part of the piece.
-    assert process._ours.poll(30)
+    assert wait([process._ours], 30)
     process._process.join()
     with pytest.raises(EOFError):
         next(process.pieces())

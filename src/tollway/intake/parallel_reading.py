@@ -7,6 +7,7 @@ loads a file in about half the time. For a small file, starting it would take lo
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Generic, TypeVar
 from zoneinfo import ZoneInfo
 
 import msgspec
@@ -20,18 +21,19 @@ from tollway.store.open import open_sealer
 
 _LARGE_BYTES = 4 * 1024 * 1024
 
+_B = TypeVar("_B", bound=Batch)
 
-class _SentChunk(msgspec.Struct):
+
+class _SentChunk(msgspec.Struct, Generic[_B]):
     """A chunk that one process sends to the other; `problem` ends the file."""
 
-    good: msgspec.Raw
+    good: _B | None
     rejects: list[Reject]
     at_byte: int
     problem: Sentence | None = None
 
 
-_encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(_SentChunk)
+_encoded = msgspec.msgpack.Encoder().encode
 
 
 def file_chunks(
@@ -62,16 +64,16 @@ def _read(
 def _received(reader: SecondProcess, batch_type: type[Batch], name: str) -> Iterator[CheckedChunk]:
     """A thread receives and decodes the next chunk while the one before is stored."""
     pieces = reader.pieces()
-    batches = msgspec.msgpack.Decoder(batch_type)
+    decoded = msgspec.msgpack.Decoder(_SentChunk[batch_type]).decode  # type: ignore[valid-type]
 
     def receive() -> CheckedChunk | None:
         piece = next(pieces, None)
         if piece is None:
             return None
-        chunk = _decoder.decode(piece)
+        chunk = decoded(piece)
         if chunk.problem is not None:
             raise IntakeError.of(chunk.problem)
-        return CheckedChunk(batches.decode(chunk.good), chunk.rejects, chunk.at_byte)
+        return CheckedChunk(chunk.good, chunk.rejects, chunk.at_byte)
 
     try:
         with ThreadPoolExecutor(1, "tollway-receive") as pool:
@@ -92,7 +94,10 @@ def _sent(
     assert kind.batch_type is not None, "otherwise there is one process"
     try:
         for chunk in _read(kind, path, database_url, key_file, zone):
-            good = msgspec.Raw(_encoder.encode(kind.batch_type.of(chunk.good)))
-            yield _encoder.encode(_SentChunk(good, chunk.rejects, chunk.at_byte))
+            good = kind.batch_type.of(chunk.good)
+            piece = _encoded(_SentChunk(good, chunk.rejects, chunk.at_byte))
+            # Before the next ones are made, which then find their memory free.
+            del chunk, good
+            yield piece
     except IntakeError as error:
-        yield _encoder.encode(_SentChunk(msgspec.Raw(b"\xc0"), [], 0, error.sentence))
+        yield _encoded(_SentChunk(None, [], 0, error.sentence))
