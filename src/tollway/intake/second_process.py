@@ -51,6 +51,10 @@ class SecondProcess:
         self._process.start()
         its.close()
 
+    def __del__(self) -> None:
+        # If no piece was ever asked for: then the process ends too.
+        self._ours.close()
+
     def pieces(self) -> Generator[bytes]:
         """Raises EOFError if the process ended before its last piece."""
         usual_thresholds = gc.get_threshold()
