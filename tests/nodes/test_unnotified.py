@@ -14,7 +14,7 @@ import pytest
 from tests.support.consent import allow, ask, new_asker, new_person
 from tests.support.engines import Engine
 from tests.support.figures import store_with_figures
-from tests.support.gateway import Gateway, Reply
+from tests.support.gateway import Gateway, Reply, assert_no_hidden_error
 from tests.support.ledger import RUNTIME, Caller, calls_left, credits_left, new_caller
 from tests.support.stores import Store
 from tests.support.waybills import PRICE, issue, new_carrier, new_customer, request
@@ -129,6 +129,17 @@ def test_a_consent_that_another_node_has_ended(store: Store, node: Gateway) -> N
     left = credits_left(store, asker)
     assert reason(ask(node, asker, person.id)) == "NOT_AUTHORIZED"
     assert credits_left(store, asker) == left
+
+
+def test_a_call_that_names_no_owner_is_counted_too(store: Store, node: Gateway) -> None:
+    asker, person = new_asker(store), new_person(store)
+    allow(store, asker, person)
+    assert reason(ask(node, asker, person.id)) == "SUCCESS"
+    revoke(store, new_caller(store))
+    assert reason(ask(node, asker, person.id, platform_user_id=None)) == "PARAMETER_MISSING"
+    assert_no_hidden_error(node.log_path)
+    revoke(store, asker)
+    assert reason(ask(node, asker, person.id, platform_user_id=None)) == "CREDENTIAL_INVALID"
 
 
 def test_a_repetition_is_refused_too(store: Store, node: Gateway, question: dict[str, str]) -> None:

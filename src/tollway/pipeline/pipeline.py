@@ -234,7 +234,10 @@ class Pipeline:
     async def _check_again(self, call: Call) -> None:
         """Refuses a call that may not be made any more, by its token, permission or consent."""
         await self._recheck.look_again(call)
-        waiting = None if call.operation.consent is None else self._consent(call)
+        # A call that could not be decoded names no owner.
+        if call.operation.consent is None or not hasattr(call, "request"):
+            return
+        waiting = self._consent(call)
         if waiting is not None:
             await waiting
 
